@@ -65,35 +65,29 @@ type (
 		Channel       string    `json:"channel"`
 	}
 	StepProposed struct {
-		Step     string   `json:"step"`
 		Proposal Proposal `json:"proposal"`
 	}
 	PlanMade struct {
-		Step string `json:"step"`
 		Plan Plan   `json:"plan"`
 		Hash string `json:"hash"`
 		// GraphAsOf is outside the plan, whose hash must not move with the clock.
 		GraphAsOf time.Time `json:"graph_as_of,omitzero"`
 	}
 	VerdictGiven struct {
-		Step          string        `json:"step"`
 		PlanHash      string        `json:"plan_hash"`
 		PolicyDigest  string        `json:"policy_digest"`
 		Circumstances Circumstances `json:"circumstances"`
 		Verdict       Verdict       `json:"verdict"`
 	}
 	ApprovalRequested struct {
-		Step     string   `json:"step"`
 		Approval Approval `json:"approval"`
 	}
 	ApprovalGranted struct {
-		Step       string    `json:"step"`
 		ApprovalID string    `json:"approval"`
 		PlanHash   string    `json:"plan_hash"`
 		By         Principal `json:"by"`
 	}
 	ApprovalDeclined struct {
-		Step       string    `json:"step"`
 		ApprovalID string    `json:"approval"`
 		By         Principal `json:"by"`
 		Comment    string    `json:"comment,omitempty"`
@@ -106,13 +100,11 @@ type (
 	// PlanDrifted: the world or the rules changed since the plan was made. The
 	// approval is void and the step is planned again.
 	PlanDrifted struct {
-		Step    string `json:"step"`
 		OldHash string `json:"old_hash"`
 		NewHash string `json:"new_hash,omitempty"`
 		Detail  string `json:"detail"`
 	}
 	ReverifyDenied struct {
-		Step          string        `json:"step"`
 		PlanHash      string        `json:"plan_hash"`
 		PolicyDigest  string        `json:"policy_digest"` // of now
 		Circumstances Circumstances `json:"circumstances"`
@@ -120,7 +112,6 @@ type (
 	}
 	// ApplyIntended is the commit point: from here on the write may happen.
 	ApplyIntended struct {
-		Step     string `json:"step"`
 		PlanHash string `json:"plan_hash"`
 		Key      string `json:"key"`
 		// ApprovalID is consumed by this event; empty where the verdict was allow.
@@ -133,71 +124,57 @@ type (
 		Locks      []string  `json:"locks"`
 	}
 	Applied struct {
-		Step    string  `json:"step"`
 		Receipt Receipt `json:"receipt"`
 	}
 	// ApplyFailed: for certain nothing was written.
 	ApplyFailed struct {
-		Step   string `json:"step"`
 		Code   Code   `json:"code"`
 		Detail string `json:"detail"`
 	}
 	// ApplyUnknown: the write may or may not have happened; the key is looked up
 	// again not before RetryAt.
 	ApplyUnknown struct {
-		Step    string    `json:"step"`
 		Detail  string    `json:"detail"`
 		RetryAt time.Time `json:"retry_at"`
 	}
 	// ApplyAbandoned: the environment says the intended write did not happen, and
 	// it must not happen any more.
 	ApplyAbandoned struct {
-		Step    string   `json:"step"`
 		Detail  string   `json:"detail"`
 		Verdict *Verdict `json:"verdict,omitempty"`
 	}
 	Observed struct {
-		Step    string `json:"step"`
 		Summary string `json:"summary"`
 	}
 	ObserveFailed struct {
-		Step   string `json:"step"`
 		Detail string `json:"detail"`
 	}
 	CheckPassed struct {
-		Step   string  `json:"step"`
 		Before float64 `json:"before"`
 		After  float64 `json:"after"`
 	}
 	CheckFailed struct {
-		Step   string  `json:"step"`
 		Before float64 `json:"before"`
 		After  float64 `json:"after"`
 	}
 	CheckInconclusive struct {
-		Step   string `json:"step"`
 		Detail string `json:"detail"`
 	}
 	RollbackIntended struct {
-		Step     string `json:"step"`
 		PlanHash string `json:"plan_hash"`
 		Key      string `json:"key"`
 	}
 	RolledBack struct {
-		Step    string  `json:"step"`
 		Receipt Receipt `json:"receipt"`
 	}
 	RollbackFailed struct {
-		Step   string `json:"step"`
 		Detail string `json:"detail"`
 	}
 	Escalated struct {
-		Step   string `json:"step"`
 		Detail string `json:"detail"`
 	}
 	RunEnded struct {
 		Outcome RunOutcome `json:"outcome"`
-		Step    string     `json:"step,omitempty"` // the step that ended it
 		Detail  string     `json:"detail,omitempty"`
 		By      *Principal `json:"by,omitempty"` // cancelled or declined by
 	}
@@ -249,11 +226,13 @@ func NewBody(kind EventKind) (Body, bool) {
 	return nil, false
 }
 
-// Event is one transition of one run. Seq counts from 1 without gaps.
+// Event is one transition of one run. Seq counts from 1 without gaps. Step is the
+// step it is about; empty for what concerns the whole run.
 type Event struct {
 	RunID string
 	Seq   int
 	At    time.Time
+	Step  string
 	Body  Body
 }
 
@@ -263,6 +242,7 @@ type eventWire struct {
 	Run  string          `json:"run"`
 	Seq  int             `json:"seq"`
 	At   time.Time       `json:"at"`
+	Step string          `json:"step,omitempty"`
 	Kind EventKind       `json:"kind"`
 	Body json.RawMessage `json:"body"`
 }
@@ -276,7 +256,7 @@ func (e Event) Canonical() ([]byte, error) {
 		return nil, fmt.Errorf("encoding event %s/%d: %w", e.RunID, e.Seq, err)
 	}
 	return CanonicalJSON(eventWire{V: 1, Run: e.RunID, Seq: e.Seq, At: e.At.UTC().Round(0),
-		Kind: e.Body.Kind(), Body: body.Bytes()})
+		Step: e.Step, Kind: e.Body.Kind(), Body: body.Bytes()})
 }
 
 // ParseEvent decodes canonical bytes. An unknown kind, version or field is an
@@ -296,7 +276,7 @@ func ParseEvent(data []byte) (Event, error) {
 	if err := strictJSON(w.Body, body); err != nil {
 		return Event{}, fmt.Errorf("parsing event %s/%d (%s): %w", w.Run, w.Seq, w.Kind, err)
 	}
-	return Event{RunID: w.Run, Seq: w.Seq, At: w.At, Body: body}, nil
+	return Event{RunID: w.Run, Seq: w.Seq, At: w.At, Step: w.Step, Body: body}, nil
 }
 
 func strictJSON(data []byte, into any) error {

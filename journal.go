@@ -62,6 +62,9 @@ const (
 	RadiusList DeliveryKind = "radius_list"  // the full list, in the thread of the run card
 	NoticeMsg  DeliveryKind = "notice"       // to one person, rendered from Notice
 	ReplyMsg   DeliveryKind = "reply"        // to one person, rendered already (Body)
+	// OutcomeNote, in the thread of the run card, mentions the requester once the
+	// run has ended in any other way than completed: an edited card notifies nobody.
+	OutcomeNote DeliveryKind = "outcome_note"
 )
 
 // Delivery is one message that must reach Slack. A row per logical message: a
@@ -123,6 +126,7 @@ type StartRequest struct {
 
 // CancelRequest asks to end a run that has no write in flight.
 type CancelRequest struct {
+	Channel     string // where the request was typed
 	RunID       string
 	UserID      string
 	TeamID      string

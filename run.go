@@ -82,6 +82,7 @@ type StepState struct {
 	Approval  *Approval  `json:"approval,omitempty"`
 	Intent    *Intent    `json:"intent,omitempty"`
 	Receipt   *Receipt   `json:"receipt,omitempty"`
+	Undone    bool       `json:"undone,omitempty"` // the declared rollback happened
 	Output    string     `json:"output,omitempty"` // of a read; untrusted text
 	Detail    string     `json:"detail,omitempty"` // why it ended as it did, or drifted
 	Since     time.Time  `json:"since,omitzero"`   // of Status
@@ -117,6 +118,16 @@ func (r *Run) Ended() bool { return r.Outcome != "" }
 func (r *Run) StepByID(id string) *StepState {
 	for i := range r.Steps {
 		if r.Steps[i].Step.ID == id {
+			return &r.Steps[i]
+		}
+	}
+	return nil
+}
+
+// StepByApproval returns the step whose newest question has this id, or nil.
+func (r *Run) StepByApproval(id string) *StepState {
+	for i := range r.Steps {
+		if a := r.Steps[i].Approval; a != nil && a.ID == id {
 			return &r.Steps[i]
 		}
 	}
