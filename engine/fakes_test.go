@@ -348,13 +348,8 @@ func (b *bench) violations(quiet bool) []string {
 func (b *bench) policies(history []blastdoor.Event) map[string]blastdoor.Policy {
 	digests := map[string]bool{}
 	for _, e := range history {
-		switch body := e.Body.(type) {
-		case *blastdoor.RunRequested:
-			digests[body.PolicyDigest] = true
-		case *blastdoor.VerdictGiven:
-			digests[body.PolicyDigest] = true
-		case *blastdoor.ApplyIntended:
-			digests[body.PolicyDigest] = true
+		for _, digest := range PolicyDigests(e.Body) {
+			digests[digest] = true
 		}
 	}
 	out := map[string]blastdoor.Policy{}

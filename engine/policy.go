@@ -27,3 +27,19 @@ func ParsePolicy(body []byte) (blastdoor.Policy, error) {
 	}
 	return policy, nil
 }
+
+// PolicyDigests names the stored policies that an event refers to.
+func PolicyDigests(body blastdoor.Body) []string {
+	switch body := body.(type) {
+	case *blastdoor.RunRequested:
+		return []string{body.PolicyDigest}
+	case *blastdoor.VerdictGiven:
+		return []string{body.PolicyDigest}
+	case *blastdoor.ReverifyDenied:
+		return []string{body.PolicyDigest}
+	case *blastdoor.ApplyIntended:
+		return []string{body.PolicyDigest}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,171 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"blastdoor"
+	"blastdoor/chat"
+	"blastdoor/engine"
+	"blastdoor/runbooks"
+	"blastdoor/simenv"
+	"blastdoor/store"
+)
+
+// The adapters satisfy the engine's ports by shape; here the compiler says so.
+var (
+	_ engine.Environment = (*simenv.Env)(nil)
+	_ engine.Journal     = (*store.Store)(nil)
+	_ engine.Board       = (*store.Store)(nil)
+	_ engine.Directory   = (*chat.Directory)(nil)
+	_ engine.Catalogue   = (*runbooks.Library)(nil)
+	_ chat.Operator      = (*engine.Runner)(nil)
+	_ chat.Inbox         = (*store.Store)(nil)
+	_ chat.Outbox        = (*store.Store)(nil)
+	_ chat.Posts         = (*store.Store)(nil)
+	_ chat.Shelf         = (*runbooks.Library)(nil)
+)
+
+// Config is everything that a bot needs to know.
+type Config struct {
+	Files       Files
+	RunbookDir  string // empty: the shipped runbooks
+	PolicyFile  string // empty: policy.yaml beside the runbooks
+	SlackAPIURL string // empty: Slack's own
+	BotToken    string
+	AppToken    string
+	Timing      chat.Timing
+	Now         func() time.Time
+	Logger      *slog.Logger
+}
+
+// Bot is a whole bot, opened and not yet running.
+type Bot struct {
+	store  *store.Store
+	env    *simenv.Env
+	runner *engine.Runner
+	chat   *chat.Service
+	log    *slog.Logger
+}
+
+// Open opens a deployment that Init has made and wires a bot around it.
+func Open(ctx context.Context, c Config) (*Bot, error) {
+	b := &Bot{log: c.Logger}
+	if err := b.open(ctx, c); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
+}
+
+func (b *Bot) open(ctx context.Context, c Config) error {
+	var err error
+	if b.store, err = store.Open(ctx, c.Files.Store(), store.Options{Now: c.Now}); err != nil {
+		return fmt.Errorf("opening the log: %w", err)
+	}
+	if b.env, err = simenv.Open(ctx, c.Files.World(), simenv.Options{Now: c.Now}); err != nil {
+		return fmt.Errorf("opening the simulated infrastructure: %w", err)
+	}
+	key, err := readMACKey(c.Files.MACKey())
+	if err != nil {
+		return err
+	}
+	library, err := Library(c.RunbookDir, c.PolicyFile)
+	if err != nil {
+		return err
+	}
+	directory, err := chat.NewDirectory(chat.DirectoryOptions{Token: c.BotToken, APIURL: c.SlackAPIURL})
+	if err != nil {
+		return err
+	}
+	b.runner, err = engine.NewRunner(engine.Options{Environment: b.env, Planner: engine.Script{}, Journal: b.store, Board: b.store,
+		Directory: directory, Catalogue: library, Now: c.Now, Logger: c.Logger, AfterDecision: b.signHead})
+	if err != nil {
+		return err
+	}
+	b.chat, err = chat.New(chat.Options{Token: c.BotToken, AppToken: c.AppToken, APIURL: c.SlackAPIURL, MACKey: key, Now: c.Now,
+		Logger: c.Logger, Timing: c.Timing, Operator: b.runner, Runs: runs{b.runner, b.store}, Shelf: library,
+		Inbox: b.store, Outbox: b.store, Posts: b.store})
+	return err
+}
+
+// Library opens runbooks and policy, checked against what the environment can do.
+func Library(dir, policyFile string) (*runbooks.Library, error) {
+	return runbooks.Open(runbooks.Options{Dir: dir, PolicyFile: policyFile, Actions: simenv.Actions()})
+}
+
+// runs shows runs to the Slack edge: one from its verified history, lists from
+// the projection.
+type runs struct {
+	runner *engine.Runner
+	store  *store.Store
+}
+
+func (r runs) Run(ctx context.Context, id string) (blastdoor.Run, error) {
+	return r.runner.History(ctx, id)
+}
+
+func (r runs) List(ctx context.Context, channel string, limit int) ([]blastdoor.RunSummary, error) {
+	return r.store.Runs(ctx, store.RunFilter{Channel: channel, Limit: limit})
+}
+
+// signHead signs the head of the log after a decision. A head that cannot be
+// signed now is covered by the next one; it holds nothing up.
+func (b *Bot) signHead(ctx context.Context) {
+	if _, err := b.store.SignHead(ctx); err != nil {
+		b.log.WarnContext(ctx, "head not signed", "err", err)
+	}
+}
+
+// Run serves until ctx ends, then stops in order: no new requests, what is under
+// way is answered, messages are flushed, runs are parked at a safe point, and the
+// head of the log is signed. An error says why the bot cannot serve.
+func (b *Bot) Run(ctx context.Context) error {
+	driving, stopDriving := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopDriving()
+	serving, stopServing := context.WithCancel(ctx)
+	defer stopServing()
+	changed, unsubscribe := b.store.Subscribe()
+	defer unsubscribe()
+
+	driven := make(chan error, 1)
+	go func() {
+		err := b.runner.Run(driving)
+		if err != nil {
+			stopServing()
+		}
+		driven <- err
+	}()
+	go func() {
+		for {
+			select {
+			case <-changed:
+				b.chat.Poke()
+			case <-driving.Done():
+				return
+			}
+		}
+	}()
+	served := b.chat.Run(serving)
+	stopDriving()
+	err := errors.Join(served, <-driven)
+	b.signHead(context.WithoutCancel(ctx))
+	return err
+}
+
+// Status is the state of the connection to Slack.
+func (b *Bot) Status() chat.SocketStatus { return b.chat.Status() }
+
+// Close closes what is open. It may be called twice.
+func (b *Bot) Close() error {
+	var errs []error
+	if b.env != nil {
+		errs = append(errs, b.env.Close())
+	}
+	if b.store != nil {
+		errs = append(errs, b.store.Close())
+	}
+	return errors.Join(errs...)
+}
