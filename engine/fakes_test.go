@@ -29,6 +29,7 @@ type world struct {
 	receipts map[string]blastdoor.Receipt
 	extra    []blastdoor.Edge // dependencies added later
 	naive    bool             // negative control: no keys, no versions
+	hang     bool             // a write lands and never answers
 	// fault is asked before and after every call: "dry_run", "lookup", "apply", "observe".
 	fault func(op string) (before, after error)
 }
@@ -79,7 +80,7 @@ func (w *world) DryRun(_ context.Context, _ string, params blastdoor.Params) (bl
 		Versions: map[string]string{service: strconv.Itoa(w.versions[service])}}, leave()
 }
 
-func (w *world) Apply(_ context.Context, key string, plan blastdoor.Plan) (blastdoor.Receipt, error) {
+func (w *world) Apply(ctx context.Context, key string, plan blastdoor.Plan) (blastdoor.Receipt, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	leave, err := w.enter("apply")
@@ -100,6 +101,12 @@ func (w *world) Apply(_ context.Context, key string, plan blastdoor.Plan) (blast
 	}
 	w.ledger = append(w.ledger, key)
 	w.receipts[key] = blastdoor.Receipt{Key: key, Effect: strconv.Itoa(len(w.ledger)), At: time.Now(), Summary: "restarted " + service}
+	if w.hang {
+		w.mu.Unlock()
+		<-ctx.Done()
+		w.mu.Lock()
+		return blastdoor.Receipt{}, ctx.Err()
+	}
 	return w.receipts[key], leave()
 }
 

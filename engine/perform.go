@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"blastdoor"
 	"blastdoor/verifier"
@@ -87,7 +88,10 @@ func (r *Runner) seal(ctx context.Context, runID string, p *blastdoor.Proposal, 
 }
 
 func (r *Runner) dryRun(ctx context.Context, plan *blastdoor.Plan, sealed *Sealed, bound int, last bool) error {
-	rehearsal, err := r.Environment.DryRun(ctx, plan.Action, plan.Params)
+	limited, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	rehearsal, err := r.Environment.DryRun(limited, plan.Action, plan.Params)
+	err = overdue(limited, "the rehearsal", err)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -238,7 +242,10 @@ func (r *Runner) ask(ctx context.Context, run blastdoor.Run) (blastdoor.Run, err
 
 func (r *Runner) observe(ctx context.Context, run blastdoor.Run, last bool) (blastdoor.Run, error) {
 	plan := run.Current().Plan
-	observation, err := r.Environment.Observe(ctx, plan.Action, plan.Params)
+	limited, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	observation, err := r.Environment.Observe(limited, plan.Action, plan.Params)
+	err = overdue(limited, "the read", err)
 	switch {
 	case ctx.Err() != nil:
 		return run, ctx.Err()
@@ -305,18 +312,15 @@ func (r *Runner) recheck(ctx context.Context, run blastdoor.Run, last bool) (bla
 // a crash take the same way: look up, look again at world and rules, write.
 func (r *Runner) resolve(ctx context.Context, run blastdoor.Run, last bool) (blastdoor.Run, error) {
 	step := run.Current()
-	outcome, receipt, err := r.Environment.Lookup(ctx, step.Intent.Key)
-	if err != nil {
-		outcome = blastdoor.OutcomeUnknown
-	}
+	cmd := r.lookup(ctx, step.Intent.Key)
 	if ctx.Err() != nil {
 		return run, ctx.Err()
 	}
-	cmd := Resolve{Outcome: outcome, Receipt: receipt}
-	if outcome != blastdoor.OutcomeNotApplied {
+	if cmd.Outcome != blastdoor.OutcomeNotApplied {
 		return r.record(ctx, run, cmd, extras{})
 	}
 	var now rules
+	var err error
 	if cmd.Sealed, cmd.Judgement, now, err = r.again(ctx, run, last); err != nil {
 		return run, err
 	}
@@ -324,10 +328,38 @@ func (r *Runner) resolve(ctx context.Context, run blastdoor.Run, last bool) (bla
 	if err != nil || next.Len != run.Len {
 		return next, err // abandoned
 	}
-	receipt, err = r.Environment.Apply(ctx, step.Intent.Key, *step.Plan)
+	limited, cancel := context.WithTimeout(ctx, applyLimit)
+	defer cancel()
+	receipt, err := r.Environment.Apply(limited, step.Intent.Key, *step.Plan)
 	if ctx.Err() != nil && err != nil {
 		return run, ctx.Err() // the intent stands; the next start looks the key up
 	}
 	// A shutdown that began during the write must not lose a known outcome.
 	return r.record(context.WithoutCancel(ctx), run, Outcome{Receipt: receipt, Err: err}, extras{})
+}
+
+func (r *Runner) lookup(ctx context.Context, key string) Resolve {
+	limited, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	outcome, receipt, err := r.Environment.Lookup(limited, key)
+	if err != nil {
+		outcome = blastdoor.OutcomeUnknown
+	}
+	return Resolve{Outcome: outcome, Receipt: receipt}
+}
+
+// askLimit bounds a question to the environment and applyLimit a write: a call
+// that hangs must not hold a run, and what it has locked, for ever. A write that
+// is cut off is unknown, and its key is looked up.
+const (
+	askLimit   = 30 * time.Second
+	applyLimit = 2 * time.Minute
+)
+
+// overdue turns a call that ran out of its own time into ErrUnavailable.
+func overdue(limited context.Context, what string, err error) error {
+	if err != nil && limited.Err() == context.DeadlineExceeded {
+		return &blastdoor.Error{Code: blastdoor.ErrUnavailable, Msg: what + " took too long", Err: err}
+	}
+	return err
 }

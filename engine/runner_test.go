@@ -286,6 +286,18 @@ func TestOutcomesOfAWrite(t *testing.T) {
 	}
 }
 
+func TestAWriteThatNeverAnswersIsLookedUp(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		b.world.hang = true
+		id := b.begin("restart-solo")
+		require.Equal(t, blastdoor.StatusIntended, b.run(id).Current().Status)
+		time.Sleep(applyLimit + time.Minute)
+		synctest.Wait()
+		require.Equal(t, blastdoor.RunCompleted, b.run(id).Outcome)
+		require.Len(t, b.world.ledger, 1)
+	})
+}
+
 // crashAfter kills the process at the n-th call of an operation, before or after
 // it has been done: from then on nothing that the runner calls answers any more,
 // until recover. It reports whether the point was reached.

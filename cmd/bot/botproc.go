@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -14,7 +15,8 @@ import (
 type botProcess struct {
 	args    []string // the program and its arguments
 	environ []string
-	log     string // file that takes its output
+	log     string    // file that takes its output
+	watch   io.Writer // takes its output too; nil: nobody watches
 	cmd     *exec.Cmd
 	ended   chan error
 }
@@ -28,14 +30,16 @@ func (b *botProcess) start() error {
 	if err != nil {
 		return fmt.Errorf("starting the bot: %w", err)
 	}
-	defer out.Close() // the child holds its own
 	cmd := exec.Command(b.args[0], b.args[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = b.environ, out, out
+	if b.watch != nil {
+		cmd.Stderr = io.MultiWriter(out, b.watch)
+	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting the bot: %w", err)
+		return errors.Join(fmt.Errorf("starting the bot: %w", err), out.Close())
 	}
 	b.cmd, b.ended = cmd, make(chan error, 1)
-	go func(ended chan<- error) { ended <- cmd.Wait() }(b.ended)
+	go func(ended chan<- error) { ended <- errors.Join(cmd.Wait(), out.Close()) }(b.ended)
 	return nil
 }
 

@@ -65,7 +65,7 @@ func (b *Bot) open(ctx context.Context, c Config) error {
 	if b.store, err = store.Open(ctx, c.Files.Store(), store.Options{Now: c.Now}); err != nil {
 		return fmt.Errorf("opening the log: %w", err)
 	}
-	if b.env, err = simenv.Open(ctx, c.Files.World(), simenv.Options{Now: c.Now}); err != nil {
+	if b.env, err = simenv.Open(ctx, c.Files.World(), simenv.Options{Now: c.Now, OnFault: b.warnOfFault}); err != nil {
 		return fmt.Errorf("opening the simulated infrastructure: %w", err)
 	}
 	key, err := readMACKey(c.Files.MACKey())
@@ -89,6 +89,11 @@ func (b *Bot) open(ctx context.Context, c Config) error {
 		Logger: c.Logger, Timing: c.Timing, Operator: b.runner, Runs: runs{b.runner, b.store}, Shelf: library,
 		Inbox: b.store, Outbox: b.store, Posts: b.store})
 	return err
+}
+
+// warnOfFault makes a scripted fault visible in the log.
+func (b *Bot) warnOfFault(f simenv.Fault) {
+	b.log.Warn("scripted fault", "method", f.Method, "kind", f.Kind)
 }
 
 // Library opens runbooks and policy, checked against what the environment can do.
