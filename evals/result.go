@@ -1,0 +1,127 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// figure is one measured number against its target.
+type figure struct {
+	Name   string  `json:"name"`
+	Value  float64 `json:"value"`
+	Unit   string  `json:"unit"`
+	Target float64 `json:"target,omitempty"` // 0: none, for information
+	// AtLeast: the value must not be below the target; otherwise not above it.
+	AtLeast bool    `json:"at_least,omitempty"`
+	Ratio   float64 `json:"ratio,omitempty"` // value over target
+	P95     float64 `json:"p95,omitempty"`   // in Unit, where Value is a median
+	Count   int     `json:"count,omitempty"`
+	Passed  bool    `json:"passed"`
+	Note    string  `json:"note,omitempty"`
+}
+
+func (f figure) judged() figure {
+	f.Passed = true
+	if f.Target != 0 {
+		f.Ratio = f.Value / f.Target
+		f.Passed = f.Value <= f.Target
+		if f.AtLeast {
+			f.Passed = f.Value >= f.Target
+		}
+	}
+	return f
+}
+
+// median makes a figure of timed samples, each of one operation.
+func median(name string, samples []time.Duration, unit time.Duration, unitName string, target float64) figure {
+	slices.Sort(samples)
+	in := func(d time.Duration) float64 { return float64(d) / float64(unit) }
+	return figure{Name: name, Value: in(samples[len(samples)/2]), P95: in(samples[len(samples)*95/100]),
+		Unit: unitName, Target: target, Count: len(samples)}
+}
+
+// result is what is written for an eval.
+type result struct {
+	Name    string   `json:"name"`
+	Passed  bool     `json:"passed"`
+	Figures []figure `json:"figures"`
+	Caveat  string   `json:"caveat"`
+	Machine string   `json:"machine"`
+	Commit  string   `json:"commit"`
+	Date    string   `json:"date"`
+	Seconds float64  `json:"seconds"`
+}
+
+func newResult(e eval, figures []figure, began time.Time) result {
+	r := result{Name: e.name, Passed: true, Caveat: e.caveat, Machine: machine(), Commit: commit(),
+		Date: began.UTC().Format(time.DateOnly), Seconds: time.Since(began).Round(time.Second).Seconds()}
+	for _, f := range figures {
+		f = f.judged()
+		r.Figures = append(r.Figures, f)
+		r.Passed = r.Passed && f.Passed
+	}
+	return r
+}
+
+func (r result) print(w io.Writer) {
+	for _, f := range r.Figures {
+		word, target := "", ""
+		if f.Target != 0 {
+			word = "ok"
+			if !f.Passed {
+				word = "MISSED"
+			}
+			sign := "≤"
+			if f.AtLeast {
+				sign = "≥"
+			}
+			target = fmt.Sprintf("%s %g, ratio %.2f", sign, f.Target, f.Ratio)
+		}
+		fmt.Fprintf(w, "  %-52s %10.2f %-6s %-26s %s\n", f.Name, f.Value, f.Unit, target, word)
+		if f.Note != "" {
+			fmt.Fprintf(w, "      %s\n", f.Note)
+		}
+	}
+	fmt.Fprintf(w, "  (%s)\n", r.Caveat)
+}
+
+func (r result) write(dir string) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, r.Name+".json"), append(data, '\n'), 0o644)
+}
+
+func machine() string {
+	model := "unknown processor"
+	if data, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(data)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("%d × %s, %s/%s, %s", runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH, runtime.Version())
+}
+
+// commit is the newest commit, marked when the tree differs from it.
+func commit() string {
+	out, err := exec.Command("git", "describe", "--always", "--dirty").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
+}
