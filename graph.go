@@ -166,7 +166,7 @@ type Radius struct {
 	Dependents []string `json:"dependents"`           // they depend on a target, transitively: they break
 	Downstream []string `json:"downstream,omitempty"` // traffic or data from anything broken flows to them
 	Hosts      []string `json:"hosts,omitempty"`      // hosts among the targets, and those that direct services run on
-	Protected  []string `json:"protected,omitempty"`  // of direct and dependents
+	Protected  []string `json:"protected,omitempty"`  // of direct, dependents and the hosts among the targets
 	// Unknown are targets that the graph does not know.
 	Unknown []string `json:"unknown,omitempty"`
 	// Complete: every walk ended by itself and every target is known. The zero

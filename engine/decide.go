@@ -310,7 +310,7 @@ func (d *decision) vote(cmd Vote) []blastdoor.Event {
 func (d *decision) withdrawal(cmd Vote, approval *blastdoor.Approval) bool {
 	return cmd.Person.FullMember() && cmd.Person.Same(d.run.Requester) && !d.run.Ended() &&
 		approval.Status == blastdoor.PendingApproval && approval.PlanHash == cmd.Click.PlanHash &&
-		cmd.Stored == cmd.Click.Message && d.now.Before(approval.ExpiresAt)
+		cmd.Stored.TS != "" && cmd.Stored == cmd.Click.Message && d.now.Before(approval.ExpiresAt)
 }
 
 func (d *decision) cancel(cmd Cancel) ([]blastdoor.Event, error) {

@@ -45,7 +45,8 @@ Environment:
   SLACK_APP_TOKEN          xapp-…, with the scope connections:write
   BLASTDOOR_DATA           directory of the database and keys (blastdoor-data)
   BLASTDOOR_RUNBOOKS       directory of runbooks and policy.yaml (the shipped ones)
-  BLASTDOOR_POLICY         file of the policy (policy.yaml beside the runbooks)
+  BLASTDOOR_POLICY         file of the policy (policy.yaml beside the runbooks), or
+                           shipped:policy-strict.yaml
   BLASTDOOR_WORLD          init: YAML file of the simulated infrastructure (the shipped one)
   BLASTDOOR_ORIGIN         init: name of this deployment in signed heads (blastdoor)
   BLASTDOOR_LOG_LEVEL      DEBUG, INFO, WARN or ERROR (INFO)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -65,20 +66,20 @@ func (p program) complain(err error) {
 		}
 		return
 	}
-	if e, ok := errors.AsType[*blastdoor.Error](err); ok && e.Want != "" {
-		fmt.Fprintf(p.stderr, "bot: %v\n", plain(err, e))
-		fmt.Fprintf(p.stderr, "     %s\n", e.Want)
+	e, ok := errors.AsType[*blastdoor.Error](err)
+	if !ok {
+		fmt.Fprintf(p.stderr, "bot: %v\n", err)
 		return
 	}
-	fmt.Fprintf(p.stderr, "bot: %v\n", err)
+	fmt.Fprintf(p.stderr, "bot: %s\n", plain(err, e))
+	if e.Want != "" {
+		fmt.Fprintf(p.stderr, "     %s\n", e.Want)
+	}
 }
 
 // plain is an error without the code and the hint, which a person at a terminal
-// does not need on the first line.
+// does not need on the first line; what it was wrapped in stays.
 func plain(err error, e *blastdoor.Error) string {
-	if err != error(e) {
-		return err.Error()
-	}
 	text := e.Msg
 	if e.Where != "" {
 		text = e.Where + ": " + text
@@ -86,5 +87,5 @@ func plain(err error, e *blastdoor.Error) string {
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
-	return text
+	return strings.Replace(err.Error(), e.Error(), text, 1)
 }

@@ -82,6 +82,16 @@ func (p program) validateLibrary(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	problems, err := library.Check(ctx)
+	if err != nil {
+		return err
+	}
+	for _, problem := range problems {
+		fmt.Fprintln(p.stdout, problem)
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("%d problems in the runbooks and the policy", len(problems))
+	}
 	all, err := library.Runbooks(ctx)
 	if err != nil {
 		return err
