@@ -263,11 +263,6 @@ func (b *bench) start() {
 	synctest.Wait()
 }
 
-func (b *bench) restart() {
-	b.stop()
-	b.start()
-}
-
 func (b *bench) request(runbook string) blastdoor.StartRequest {
 	return blastdoor.StartRequest{SourceID: "src-" + runbook, Runbook: runbook, UserID: "U0ALICE", TeamID: "T0ACME", Channel: "C0OPS"}
 }

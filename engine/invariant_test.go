@@ -51,12 +51,11 @@ func keyOf(events []blastdoor.Event) string {
 func edit[B blastdoor.Body](events []blastdoor.Event, change func(B)) []blastdoor.Event {
 	out := slices.Clone(events)
 	for i, e := range out {
-		if body, ok := e.Body.(B); ok {
+		if _, ok := e.Body.(B); ok {
 			data, _ := e.Canonical()
 			copied, _ := blastdoor.ParseEvent(data)
-			body = copied.Body.(B)
-			change(body)
-			out[i].Body = body
+			change(copied.Body.(B))
+			out[i].Body = copied.Body
 		}
 	}
 	return out

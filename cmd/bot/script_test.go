@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -73,7 +74,7 @@ func exitWith(ts *testscript.TestScript, neg bool, args []string) {
 	err := ts.Exec(args[1], args[2:]...)
 	status := "0"
 	if exit, ok := err.(interface{ ExitCode() int }); ok {
-		status = string(rune('0' + exit.ExitCode()))
+		status = strconv.Itoa(exit.ExitCode())
 	} else {
 		ts.Check(err)
 	}

@@ -73,6 +73,7 @@ func readBounded(file string) (data []byte, err error) {
 	return data, errors.Join(err, f.Close())
 }
 
+// validateLibrary checks all files of the deployment, and what they say of each other.
 func (p program) validateLibrary(ctx context.Context) error {
 	c, err := p.config(ctx)
 	if err != nil {
@@ -90,7 +91,7 @@ func (p program) validateLibrary(ctx context.Context) error {
 		fmt.Fprintln(p.stdout, problem)
 	}
 	if len(problems) > 0 {
-		return fmt.Errorf("%d problems in the runbooks and the policy", len(problems))
+		return fmt.Errorf("the runbooks and the policy have %d problems", len(problems))
 	}
 	all, err := library.Runbooks(ctx)
 	if err != nil {

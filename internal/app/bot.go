@@ -76,6 +76,9 @@ func (b *Bot) open(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
+	if err := checkLibrary(ctx, library, c.Logger); err != nil {
+		return err
+	}
 	directory, err := chat.NewDirectory(chat.DirectoryOptions{Token: c.BotToken, APIURL: c.SlackAPIURL})
 	if err != nil {
 		return err
@@ -96,9 +99,27 @@ func (b *Bot) warnOfFault(f simenv.Fault) {
 	b.log.Warn("scripted fault", "method", f.Method, "kind", f.Kind)
 }
 
+// checkLibrary refuses to start under a policy that does not load: nothing could be
+// run. A runbook that does not load keeps only itself from being run.
+func checkLibrary(ctx context.Context, library *runbooks.Library, log *slog.Logger) error {
+	problems, err := library.Check(ctx)
+	if err != nil {
+		return err
+	}
+	for _, problem := range problems {
+		log.WarnContext(ctx, "runbooks", "err", problem)
+	}
+	_, err = library.Policy(ctx)
+	return err
+}
+
 // Library opens runbooks and policy, checked against what the environment can do.
 func Library(dir, policyFile string) (*runbooks.Library, error) {
-	return runbooks.Open(runbooks.Options{Dir: dir, PolicyFile: policyFile, Actions: simenv.Actions()})
+	library, err := runbooks.Open(runbooks.Options{Dir: dir, PolicyFile: policyFile, Actions: simenv.Actions()})
+	if err != nil && dir != "" {
+		return nil, fmt.Errorf("opening %s: %w", dir, err)
+	}
+	return library, err
 }
 
 // runs shows runs to the Slack edge: one from its verified history, lists from
