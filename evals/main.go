@@ -1,6 +1,6 @@
 // Command evals measures and tries the product offline, prints a report and
 // writes evals/results/NAME.json. `go run ./evals` runs all, `go run ./evals
-// NAME…` some. It exits non-zero when anything falls short of its target. It must
+// NAME…` some, `go run ./evals table` renders the results into the documents. It exits non-zero when anything falls short of its target. It must
 // not reach any network but loopback.
 package main
 
@@ -45,6 +45,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	results := set.String("results", filepath.Join("evals", "results"), "directory of the result files")
 	if err := set.Parse(args); err != nil {
 		return err
+	}
+	if set.NArg() == 1 && set.Arg(0) == "table" {
+		return writeTables(*results, "README.md")
 	}
 	chosen, err := choose(set.Args())
 	if err != nil {
