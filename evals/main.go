@@ -15,6 +15,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"blastdoor/evals/latency"
+	"blastdoor/evals/report"
 )
 
 func main() {
@@ -27,27 +30,23 @@ func main() {
 	}
 }
 
-// eval is one named eval. It returns what it measured; an error means that it
-// could not be run, not that a target was missed.
-type eval struct {
-	name   string
-	short  string
-	caveat string
-	run    func(ctx context.Context, progress io.Writer) ([]figure, error)
-}
-
-func all() []eval {
-	return []eval{{"latency", "figures of DESIGN section 9", latencyCaveat, latency}}
+// all lists the evals in the order in which they run.
+func all() []report.Eval {
+	return []report.Eval{latency.Eval()}
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	set := flag.NewFlagSet("evals", flag.ContinueOnError)
 	results := set.String("results", filepath.Join("evals", "results"), "directory of the result files")
+	o := report.Options{Progress: out}
+	set.StringVar(&o.Cases, "cases", "", "file of cases to run instead of the shipped ones")
+	set.StringVar(&o.Graph, "graph", "", "file of a graph, for itbench")
+	set.Uint64Var(&o.Seed, "seed", 0, "seed to replay")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
 	if set.NArg() == 1 && set.Arg(0) == "table" {
-		return writeTables(*results, "README.md")
+		return report.WriteTables(*results, "README.md")
 	}
 	chosen, err := choose(set.Args())
 	if err != nil {
@@ -55,40 +54,40 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	var missed []error
 	for _, e := range chosen {
-		fmt.Fprintf(out, "== %s: %s\n", e.name, e.short)
+		fmt.Fprintf(out, "== %s: %s\n", e.Name, e.Short)
 		began := time.Now()
-		figures, err := e.run(ctx, out)
+		figures, err := e.Run(ctx, o)
 		if err != nil {
-			return fmt.Errorf("running %s: %w", e.name, err)
+			return fmt.Errorf("running %s: %w", e.Name, err)
 		}
-		r := newResult(e, figures, began)
-		r.print(out)
-		if err := r.write(*results); err != nil {
+		r := report.New(e, figures, began)
+		r.Print(out)
+		if err := r.Write(*results); err != nil {
 			return err
 		}
 		if !r.Passed {
-			missed = append(missed, fmt.Errorf("%s fell short of a target", e.name))
+			missed = append(missed, fmt.Errorf("%s fell short of a target", e.Name))
 		}
 	}
 	return errors.Join(missed...)
 }
 
-func choose(names []string) ([]eval, error) {
+func choose(names []string) ([]report.Eval, error) {
 	if len(names) == 0 {
 		return all(), nil
 	}
-	var chosen []eval
+	var chosen []report.Eval
 	for _, name := range names {
 		found := false
 		for _, e := range all() {
-			if e.name == name {
+			if e.Name == name {
 				chosen, found = append(chosen, e), true
 			}
 		}
 		if !found {
 			var known []string
 			for _, e := range all() {
-				known = append(known, e.name)
+				known = append(known, e.Name)
 			}
 			return nil, fmt.Errorf("there is no eval %q; there are: %s", name, strings.Join(known, ", "))
 		}

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"time"
 
 	_ "modernc.org/sqlite" // the database driver "sqlite"
 
@@ -86,8 +85,7 @@ func fill(ctx context.Context, path string, world World) (err error) {
 	if _, err := tx.ExecContext(ctx, header+schema); err != nil {
 		return fmt.Errorf("creating tables: %w", err)
 	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO world (id, version, created_at) VALUES (1, 1, ?)`,
-		formatTime(time.Now())); err != nil {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO world (id, version) VALUES (1, 1)`); err != nil {
 		return err
 	}
 	if err := insertWorld(ctx, tx, world); err != nil {

@@ -4,8 +4,7 @@
 
 CREATE TABLE world (
   id         INTEGER PRIMARY KEY CHECK (id = 1),
-  version    INTEGER NOT NULL CHECK (version >= 1),
-  created_at TEXT    NOT NULL
+  version    INTEGER NOT NULL CHECK (version >= 1)
 ) STRICT;
 
 CREATE TABLE hosts (

@@ -1,4 +1,4 @@
-package main
+package latency
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"blastdoor"
 	"blastdoor/chat/slacksim"
 	"blastdoor/engine"
+	"blastdoor/evals/report"
 	"blastdoor/internal/app"
 	"blastdoor/runbooks"
 	"blastdoor/simenv"
@@ -63,7 +64,7 @@ func startBot(ctx context.Context, files app.Files) (*liveBot, error) {
 }
 
 // measureAck types 200 slash commands at once and times each until its ack.
-func measureAck(ctx context.Context, dir string) ([]figure, error) {
+func measureAck(ctx context.Context, dir string) ([]report.Figure, error) {
 	const commands = 200
 	files, err := initBot(ctx, dir)
 	if err != nil {
@@ -89,13 +90,13 @@ func measureAck(ctx context.Context, dir string) ([]figure, error) {
 		return nil, err
 	}
 	slices.Sort(samples)
-	return []figure{{Name: "slash command to ack, 200 at once, p99", Value: float64(samples[commands*99/100]) / float64(time.Millisecond),
+	return []report.Figure{{Name: "slash command to ack, 200 at once, p99", Value: float64(samples[commands*99/100]) / float64(time.Millisecond),
 		P95: float64(samples[commands*95/100]) / float64(time.Millisecond), Unit: "ms", Target: 100, Count: commands,
 		Note: fmt.Sprintf("median %.1f ms; none lost", float64(samples[commands/2])/float64(time.Millisecond))}}, nil
 }
 
 // measureStart starts on a log with 10,000 finished runs and 100 that wait.
-func measureStart(ctx context.Context, dir string) ([]figure, error) {
+func measureStart(ctx context.Context, dir string) ([]report.Figure, error) {
 	files, err := initBot(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func measureStart(ctx context.Context, dir string) ([]figure, error) {
 		return nil, err
 	}
 	took := time.Since(start)
-	return []figure{{Name: "start with 10,000 finished and 100 unfinished runs", Value: float64(took) / float64(time.Millisecond), Unit: "ms",
+	return []report.Figure{{Name: "start with 10,000 finished and 100 unfinished runs", Value: float64(took) / float64(time.Millisecond), Unit: "ms",
 		Target: 1000, Count: 1, Note: "until Slack counts the connection; the process itself is started already"}}, live.stop()
 }
 

@@ -1,6 +1,10 @@
-package main
+// Package report is the form in which evals say what they measured: figures
+// against targets, printed, written to a result file, and rendered into documents.
+// It must not know what any eval does.
+package report
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,8 +17,8 @@ import (
 	"time"
 )
 
-// figure is one measured number against its target.
-type figure struct {
+// Figure is one measured number against its target.
+type Figure struct {
 	Name   string  `json:"name"`
 	Value  float64 `json:"value"`
 	Unit   string  `json:"unit"`
@@ -28,7 +32,7 @@ type figure struct {
 	Note    string  `json:"note,omitempty"`
 }
 
-func (f figure) judged() figure {
+func (f Figure) judged() Figure {
 	f.Passed = true
 	if f.Target != 0 {
 		f.Ratio = f.Value / f.Target
@@ -40,19 +44,37 @@ func (f figure) judged() figure {
 	return f
 }
 
-// median makes a figure of timed samples, each of one operation.
-func median(name string, samples []time.Duration, unit time.Duration, unitName string, target float64) figure {
+// Median makes a figure of timed samples, each of one operation.
+func Median(name string, samples []time.Duration, unit time.Duration, unitName string, target float64) Figure {
 	slices.Sort(samples)
 	in := func(d time.Duration) float64 { return float64(d) / float64(unit) }
-	return figure{Name: name, Value: in(samples[len(samples)/2]), P95: in(samples[len(samples)*95/100]),
+	return Figure{Name: name, Value: in(samples[len(samples)/2]), P95: in(samples[len(samples)*95/100]),
 		Unit: unitName, Target: target, Count: len(samples)}
 }
 
-// result is what is written for an eval.
-type result struct {
+// Eval is one named eval.
+type Eval struct {
+	Name   string
+	Short  string // one line for the list
+	Caveat string // stands beside every number of it
+	// Run returns what was measured; an error means that the eval could not be
+	// run, not that a target was missed.
+	Run func(ctx context.Context, o Options) ([]Figure, error)
+}
+
+// Options are what the command line says to an eval.
+type Options struct {
+	Progress io.Writer
+	Cases    string // file of cases to run instead of the shipped ones; empty: the shipped ones
+	Graph    string // file of a graph; itbench only
+	Seed     uint64 // 0: chosen by the eval, and printed
+}
+
+// Result is what is written for an eval.
+type Result struct {
 	Name    string   `json:"name"`
 	Passed  bool     `json:"passed"`
-	Figures []figure `json:"figures"`
+	Figures []Figure `json:"figures"`
 	Caveat  string   `json:"caveat"`
 	Machine string   `json:"machine"`
 	Commit  string   `json:"commit"`
@@ -60,8 +82,9 @@ type result struct {
 	Seconds float64  `json:"seconds"`
 }
 
-func newResult(e eval, figures []figure, began time.Time) result {
-	r := result{Name: e.name, Passed: true, Caveat: e.caveat, Machine: machine(), Commit: commit(),
+// New judges the figures of an eval that began then.
+func New(e Eval, figures []Figure, began time.Time) Result {
+	r := Result{Name: e.Name, Passed: true, Caveat: e.Caveat, Machine: machine(), Commit: commit(),
 		Date: began.UTC().Format(time.DateOnly), Seconds: time.Since(began).Round(time.Second).Seconds()}
 	for _, f := range figures {
 		f = f.judged()
@@ -71,7 +94,8 @@ func newResult(e eval, figures []figure, began time.Time) result {
 	return r
 }
 
-func (r result) print(w io.Writer) {
+// Print prints the figures with their targets.
+func (r Result) Print(w io.Writer) {
 	for _, f := range r.Figures {
 		word, target := "", ""
 		if f.Target != 0 {
@@ -93,7 +117,8 @@ func (r result) print(w io.Writer) {
 	fmt.Fprintf(w, "  (%s)\n", r.Caveat)
 }
 
-func (r result) write(dir string) error {
+// Write writes NAME.json into a directory.
+func (r Result) Write(dir string) error {
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package latency
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"blastdoor"
+	"blastdoor/evals/report"
 	"blastdoor/internal/storetest"
 	"blastdoor/store"
 )
@@ -29,7 +30,7 @@ const (
 // measureCheckpoint commits an event of about 600 bytes with projection and
 // delivery, durable, against the floor: the same number of bytes overwritten in
 // place and synced with fdatasync, in turns with the commits.
-func measureCheckpoint(ctx context.Context, dir string) (figures []figure, err error) {
+func measureCheckpoint(ctx context.Context, dir string) (figures []report.Figure, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -69,9 +70,9 @@ func measureCheckpoint(ctx context.Context, dir string) (figures []figure, err e
 	return checkpointFigures(commits, raw, crowd, rate, size), nil
 }
 
-func checkpointFigures(commits, raw, crowd []time.Duration, rate float64, size int) []figure {
-	alone := median("checkpoint at full durability, p50", commits, time.Microsecond, "µs", 0)
-	least := median("write and fdatasync of the same bytes, p50", raw, time.Microsecond, "µs", 0)
+func checkpointFigures(commits, raw, crowd []time.Duration, rate float64, size int) []report.Figure {
+	alone := report.Median("checkpoint at full durability, p50", commits, time.Microsecond, "µs", 0)
+	least := report.Median("write and fdatasync of the same bytes, p50", raw, time.Microsecond, "µs", 0)
 	least.Note = fmt.Sprintf("%d bytes a commit", size)
 	var total time.Duration
 	for _, d := range commits {
@@ -80,7 +81,7 @@ func checkpointFigures(commits, raw, crowd []time.Duration, rate float64, size i
 	aloneRate := float64(len(commits)) / total.Seconds()
 	slices.Sort(crowd)
 	p99 := crowd[len(crowd)*99/100]
-	return []figure{alone, least,
+	return []report.Figure{alone, least,
 		{Name: "checkpoint over the floor", Value: alone.Value / least.Value, Unit: "×", Target: 1.5, Count: len(commits)},
 		{Name: "commits a second, one run", Value: aloneRate, Unit: "/s"},
 		{Name: "commits a second, 64 runs at once", Value: rate, Unit: "/s", Count: len(crowd)},

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 )
 
 // table renders a result file as a Markdown table, its caveat beneath it.
-func table(r result) string {
+func table(r Result) string {
 	var b strings.Builder
 	b.WriteString("| what | measured | target | |\n|---|--:|--:|---|\n")
 	for _, f := range r.Figures {
@@ -37,9 +37,9 @@ func number(v float64, unit string) string {
 	return strings.TrimSpace(text + " " + unit)
 }
 
-// withTables returns a document with the tables between its markers made anew
+// WithTables returns a document with the tables between its markers made anew
 // from the result files: <!-- NAME --> … <!-- /NAME -->.
-func withTables(document, results string) (string, error) {
+func WithTables(document, results string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(results, "*.json"))
 	if err != nil {
 		return "", err
@@ -49,7 +49,7 @@ func withTables(document, results string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		var r result
+		var r Result
 		if err := json.Unmarshal(data, &r); err != nil {
 			return "", fmt.Errorf("reading %s: %w", file, err)
 		}
@@ -63,14 +63,14 @@ func withTables(document, results string) (string, error) {
 	return document, nil
 }
 
-// writeTables makes the tables of the documents anew.
-func writeTables(results string, documents ...string) error {
+// WriteTables makes the tables of the documents anew.
+func WriteTables(results string, documents ...string) error {
 	for _, path := range documents {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		fresh, err := withTables(string(data), results)
+		fresh, err := WithTables(string(data), results)
 		if err != nil {
 			return err
 		}

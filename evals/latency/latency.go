@@ -1,9 +1,10 @@
-package main
+// Package latency measures the figures of DESIGN section 9. It must not reach any
+// network but loopback.
+package latency
 
 import (
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -12,30 +13,36 @@ import (
 	"time"
 
 	"blastdoor"
+	"blastdoor/evals/report"
 	"blastdoor/runbooks"
 	"blastdoor/simenv"
 	"blastdoor/verifier"
 )
 
-const latencyCaveat = "one machine, shared with other work: trust the ratios, not the absolute times; " +
+// Eval is the latency eval.
+func Eval() report.Eval {
+	return report.Eval{Name: "latency", Short: "figures of DESIGN section 9", Caveat: caveat, Run: run}
+}
+
+const caveat = "one machine, shared with other work: trust the ratios, not the absolute times; " +
 	"the disk is whatever the machine has, and a virtual disk may acknowledge a flush early"
 
-// latency measures section 9 of the design.
-func latency(ctx context.Context, progress io.Writer) ([]figure, error) {
+// run measures section 9 of the design.
+func run(ctx context.Context, o report.Options) ([]report.Figure, error) {
 	dir, err := os.MkdirTemp("", "blastdoor-latency-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	var figures []figure
+	var figures []report.Figure
 	for _, part := range []struct {
 		name string
-		run  func(context.Context, string) ([]figure, error)
+		run  func(context.Context, string) ([]report.Figure, error)
 	}{
 		{"verdict", measureVerdict}, {"dry run", measureDryRun}, {"radius of a large graph", measureReach},
 		{"checkpoint", measureCheckpoint}, {"slash to ack", measureAck}, {"start-up", measureStart},
 	} {
-		fmt.Fprintf(progress, "  … %s\n", part.name)
+		fmt.Fprintf(o.Progress, "  … %s\n", part.name)
 		more, err := part.run(ctx, filepath.Join(dir, part.name))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", part.name, err)
@@ -46,7 +53,7 @@ func latency(ctx context.Context, progress io.Writer) ([]figure, error) {
 }
 
 // measureVerdict judges a restart that the shipped policy allows: the default plan.
-func measureVerdict(ctx context.Context, dir string) ([]figure, error) {
+func measureVerdict(ctx context.Context, dir string) ([]report.Figure, error) {
 	env, err := defaultWorld(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -72,8 +79,8 @@ func measureVerdict(ctx context.Context, dir string) ([]figure, error) {
 		samples[i] = time.Since(start) / batch
 	}
 	allocs := testing.AllocsPerRun(1000, func() { verifier.Verify(in) })
-	zero := figure{Name: "verdict: allocations when allowed", Value: allocs, Unit: "", Target: 0.5, Note: "the target is none"}
-	return []figure{median("verdict on a default plan, p50", samples, time.Nanosecond, "ns", 1000), zero}, nil
+	zero := report.Figure{Name: "verdict: allocations when allowed", Value: allocs, Unit: "", Target: 0.5, Note: "the target is none"}
+	return []report.Figure{report.Median("verdict on a default plan, p50", samples, time.Nanosecond, "ns", 1000), zero}, nil
 }
 
 func defaultWorld(ctx context.Context, dir string) (*simenv.Env, error) {
@@ -107,7 +114,7 @@ func defaultPlan(ctx context.Context, env *simenv.Env) (blastdoor.Policy, blastd
 		Radius: verifier.Reach(rehearsal.Graph, rehearsal.Targets, policy.GraphWalkBound)}, err
 }
 
-func measureDryRun(ctx context.Context, dir string) ([]figure, error) {
+func measureDryRun(ctx context.Context, dir string) ([]report.Figure, error) {
 	env, err := defaultWorld(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -121,7 +128,7 @@ func measureDryRun(ctx context.Context, dir string) ([]figure, error) {
 		}
 		samples[i] = time.Since(start)
 	}
-	return []figure{median("dry run of a default plan, p50", samples, time.Microsecond, "µs", 30)}, nil
+	return []report.Figure{report.Median("dry run of a default plan, p50", samples, time.Microsecond, "µs", 30)}, nil
 }
 
 // The large graph: seeded, most services depend on a few early ones.
@@ -145,7 +152,7 @@ func largeGraph() (*blastdoor.Graph, error) {
 	return blastdoor.NewGraph(nodes, edges)
 }
 
-func measureReach(context.Context, string) ([]figure, error) {
+func measureReach(context.Context, string) ([]report.Figure, error) {
 	before := heapInUse()
 	graph, err := largeGraph()
 	if err != nil {
@@ -162,11 +169,11 @@ func measureReach(context.Context, string) ([]figure, error) {
 	if !radius.Complete {
 		return nil, fmt.Errorf("the walk did not end by itself")
 	}
-	largest := median("radius of the widest service of 100,000 (1,000,000 edges), p50", samples, time.Millisecond, "ms", 5)
+	largest := report.Median("radius of the widest service of 100,000 (1,000,000 edges), p50", samples, time.Millisecond, "ms", 5)
 	largest.Note = fmt.Sprintf("%d services affected", radius.Affected())
-	each := figure{Name: "radius: per affected service", Value: largest.Value * 1e6 / float64(radius.Affected()), Unit: "ns", Target: 1000}
+	each := report.Figure{Name: "radius: per affected service", Value: largest.Value * 1e6 / float64(radius.Affected()), Unit: "ns", Target: 1000}
 	runtime.KeepAlive(graph)
-	return []figure{largest, each, {Name: "radius: memory of the graph", Value: memory, Unit: "MB", Target: 64}}, nil
+	return []report.Figure{largest, each, {Name: "radius: memory of the graph", Value: memory, Unit: "MB", Target: 64}}, nil
 }
 
 func heapInUse() uint64 {
