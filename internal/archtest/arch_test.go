@@ -32,7 +32,7 @@ var allowed = map[string][2][]string{
 	"runbooks":           {{""}},
 	"internal/memstore":  {{""}, {"internal/storetest"}},
 	"internal/envtest":   {{""}},
-	"internal/storetest": {{""}},
+	"internal/storetest": {{""}, {"store", "internal/memstore"}},
 	"internal/testproc":  {},
 	"internal/archtest":  {},
 	"internal/bench":     {{"all"}, {"all"}},
