@@ -223,7 +223,7 @@ func TestStoredWorldIsGuarded(t *testing.T) {
 		{`INSERT INTO faults (method, kind, times) VALUES ('', 'fail_after', 1)`, "CHECK"},
 		{`INSERT INTO faults (method, kind, times) VALUES ('apply', 'lookup_unknown', 1)`, "CHECK"},
 		{`INSERT INTO faults (method, kind, times, fired) VALUES ('apply', 'fail_after', 1, 2)`, "CHECK"},
-		{`INSERT INTO world VALUES (2, 1, '')`, "CHECK"},
+		{`INSERT INTO world VALUES (2, 1)`, "CHECK"},
 	} {
 		_, err := db.ExecContext(t.Context(), c.query)
 		assert.ErrorContains(t, err, c.want, c.query)

@@ -21,7 +21,7 @@ var (
 	ErrNoMessage  = errors.New("no such message")
 	ErrNoButton   = errors.New("the message has no such button")
 	ErrNotVisible = errors.New("this person cannot see that")
-	ErrNotAllowed = errors.New("Slack does not let this person do that")
+	ErrNotAllowed = errors.New("this person may not do that in Slack")
 )
 
 // Options configure a workspace; the zero value is a working one.

@@ -1,0 +1,210 @@
+CREATE TRIGGER approvals_bound BEFORE UPDATE ON approvals
+WHEN NEW.id <> OLD.id OR NEW.run_id <> OLD.run_id OR NEW.step_id <> OLD.step_id
+  OR NEW.plan_hash <> OLD.plan_hash OR NEW.expires_at <> OLD.expires_at
+BEGIN SELECT RAISE(ABORT, 'an approval belongs to one plan'); END;
+
+CREATE TRIGGER approvals_kept BEFORE DELETE ON approvals
+BEGIN SELECT RAISE(ABORT, 'an approval is never deleted'); END;
+
+CREATE TRIGGER approvals_over BEFORE UPDATE ON approvals
+WHEN OLD.status IN ('declined', 'expired', 'void') AND NEW.status IN ('pending', 'granted', 'consumed')
+BEGIN SELECT RAISE(ABORT, 'an approval that is over stays over'); END;
+
+CREATE TRIGGER approvals_spent_once BEFORE UPDATE ON approvals
+WHEN OLD.status = 'consumed'
+BEGIN SELECT RAISE(ABORT, 'a consumed approval is never changed'); END;
+
+CREATE TRIGGER deliveries_kept BEFORE DELETE ON deliveries
+BEGIN SELECT RAISE(ABORT, 'a delivery is never deleted'); END;
+
+CREATE TRIGGER deliveries_want_more BEFORE UPDATE ON deliveries
+WHEN NEW.want < OLD.want OR NEW.id <> OLD.id
+BEGIN SELECT RAISE(ABORT, 'a delivery never wants less'); END;
+
+CREATE TRIGGER deployment_fixed BEFORE UPDATE ON deployment
+BEGIN SELECT RAISE(ABORT, 'the deployment is fixed'); END;
+
+CREATE TRIGGER deployment_kept BEFORE DELETE ON deployment
+BEGIN SELECT RAISE(ABORT, 'the deployment is fixed'); END;
+
+CREATE TRIGGER documents_fixed BEFORE UPDATE ON documents
+BEGIN SELECT RAISE(ABORT, 'a document is never changed'); END;
+
+CREATE TRIGGER documents_kept BEFORE DELETE ON documents
+BEGIN SELECT RAISE(ABORT, 'a document is never deleted'); END;
+
+CREATE TRIGGER events_fixed BEFORE UPDATE ON events
+BEGIN SELECT RAISE(ABORT, 'an event is never changed'); END;
+
+CREATE TRIGGER events_in_order BEFORE INSERT ON events
+WHEN NEW.leaf <> (SELECT coalesce(max(leaf) + 1, 0) FROM events)
+BEGIN SELECT RAISE(ABORT, 'an event follows the one before it'); END;
+
+CREATE TRIGGER events_kept BEFORE DELETE ON events
+BEGIN SELECT RAISE(ABORT, 'an event is never deleted'); END;
+
+CREATE TRIGGER heads_fixed BEFORE UPDATE ON heads
+BEGIN SELECT RAISE(ABORT, 'a head is never changed'); END;
+
+CREATE TRIGGER heads_in_order BEFORE INSERT ON heads
+WHEN NEW.size <= (SELECT max(size) FROM heads)
+BEGIN SELECT RAISE(ABORT, 'a head is larger than the one before it'); END;
+
+CREATE TRIGGER heads_kept BEFORE DELETE ON heads
+BEGIN SELECT RAISE(ABORT, 'a head is never deleted'); END;
+
+CREATE TRIGGER inbox_kept BEFORE DELETE ON inbox
+WHEN OLD.settled_at IS NULL
+BEGIN SELECT RAISE(ABORT, 'an unsettled envelope is never deleted'); END;
+
+CREATE TRIGGER inbox_settled_once BEFORE UPDATE ON inbox
+WHEN OLD.settled_at IS NOT NULL
+BEGIN SELECT RAISE(ABORT, 'a settled envelope is never changed'); END;
+
+CREATE TRIGGER runs_grow BEFORE UPDATE ON runs
+WHEN NEW.len < OLD.len OR NEW.ended < OLD.ended OR NEW.id <> OLD.id OR NEW.source_id <> OLD.source_id
+BEGIN SELECT RAISE(ABORT, 'a run only grows'); END;
+
+CREATE TRIGGER runs_kept BEFORE DELETE ON runs
+BEGIN SELECT RAISE(ABORT, 'a run is never deleted'); END;
+
+CREATE TABLE approvals (
+    id          TEXT PRIMARY KEY CHECK (id <> ''),
+    run_id      TEXT NOT NULL REFERENCES runs (id),
+    step_id     TEXT NOT NULL,
+    plan_hash   TEXT NOT NULL CHECK (plan_hash <> ''),
+    status      TEXT NOT NULL CHECK (status IN ('pending', 'granted', 'consumed', 'declined', 'expired', 'void')),
+    expires_at  INTEGER NOT NULL,
+    consumed_at INTEGER,
+    CHECK ((status = 'consumed') = (consumed_at IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE deliveries (
+    n            INTEGER PRIMARY KEY,
+    id           TEXT    NOT NULL UNIQUE CHECK (id <> ''),
+    run_id       TEXT    NOT NULL,
+    kind         TEXT    NOT NULL CHECK (kind IN ('run_card', 'dry_run_card', 'radius_list', 'notice', 'reply')),
+    step_id      TEXT    NOT NULL,
+    plan_no      INTEGER NOT NULL,
+    channel      TEXT    NOT NULL,
+    user_id      TEXT    NOT NULL,
+    thread       TEXT    NOT NULL,
+    notice       TEXT,
+    response_url TEXT    NOT NULL,
+    created_at   INTEGER,
+    urgent       INTEGER NOT NULL CHECK (urgent IN (0, 1)),
+    want         INTEGER NOT NULL CHECK (want >= 0),
+    sent         INTEGER NOT NULL DEFAULT 0 CHECK (sent >= 0),
+    ts           TEXT             CHECK (ts <> ''),
+    attempt_at   INTEGER,
+    attempts     INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    not_before   INTEGER,
+    reason       TEXT    NOT NULL DEFAULT '', -- of the last retry
+    dead         TEXT             CHECK (dead <> ''), -- why it was given up
+    pending      INTEGER NOT NULL DEFAULT 1, -- a column, so that a refresh of a pending row leaves its index alone
+    CHECK (pending = (dead IS NULL AND (ts IS NULL OR sent < want))),
+    CHECK (attempt_at IS NULL OR attempts > 0),
+    CHECK (ts IS NOT NULL OR sent = 0)
+) STRICT;
+
+CREATE TABLE delivery_bodies (
+    id   TEXT NOT NULL UNIQUE REFERENCES deliveries (id),
+    body BLOB NOT NULL CHECK (length(body) > 0)
+) STRICT;
+
+CREATE TABLE deployment (
+    one          INTEGER PRIMARY KEY CHECK (one = 1),
+    origin       TEXT    NOT NULL CHECK (origin <> ''),
+    verifier_key TEXT    NOT NULL CHECK (verifier_key <> ''),
+    created_at   INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE documents (
+    digest TEXT NOT NULL UNIQUE CHECK (digest LIKE 'sha256:%' AND length(digest) = 71),
+    body   BLOB NOT NULL CHECK (length(body) > 0)
+) STRICT;
+
+CREATE TABLE events (
+    leaf       INTEGER PRIMARY KEY CHECK (leaf >= 0),
+    run_id     TEXT    NOT NULL CHECK (run_id <> ''),
+    seq        INTEGER NOT NULL CHECK (seq >= 1),
+    at         INTEGER NOT NULL,
+    kind       TEXT    NOT NULL CHECK (kind IN (
+        'run_requested', 'step_proposed', 'plan_made', 'verdict_given',
+        'approval_requested', 'approval_granted', 'approval_declined', 'approval_refused',
+        'plan_drifted', 'reverify_denied',
+        'apply_intended', 'applied', 'apply_failed', 'apply_unknown', 'apply_abandoned',
+        'observed', 'observe_failed',
+        'check_passed', 'check_failed', 'check_inconclusive',
+        'rollback_intended', 'rolled_back', 'rollback_failed',
+        'escalated', 'run_ended')),
+    body       BLOB    NOT NULL CHECK (length(body) > 0),
+    chain_hash BLOB    NOT NULL CHECK (length(chain_hash) = 32),
+    hashes     BLOB    NOT NULL CHECK (length(hashes) >= 32 AND length(hashes) % 32 = 0),
+    UNIQUE (run_id, seq)
+) STRICT;
+
+CREATE TABLE flights (
+    run_id   TEXT PRIMARY KEY REFERENCES runs (id),
+    step_id  TEXT NOT NULL,
+    affected TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE heads (
+    size      INTEGER PRIMARY KEY CHECK (size >= 0),
+    root      BLOB    NOT NULL CHECK (length(root) = 32),
+    note      TEXT    NOT NULL CHECK (note <> ''),
+    signed_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE inbox (
+    n           INTEGER PRIMARY KEY,
+    id          TEXT    NOT NULL UNIQUE CHECK (id <> ''),
+    kind        TEXT    NOT NULL,
+    received_at INTEGER NOT NULL,
+    settled_at  INTEGER
+) STRICT;
+
+CREATE TABLE inbox_payloads (
+    n       INTEGER PRIMARY KEY REFERENCES inbox (n) ON DELETE CASCADE,
+    payload BLOB    NOT NULL CHECK (length(payload) > 0)
+) STRICT;
+
+CREATE TABLE locks (
+    target TEXT PRIMARY KEY CHECK (target <> ''),
+    run_id TEXT NOT NULL REFERENCES flights (run_id) ON DELETE CASCADE,
+    place  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE runs (
+    n          INTEGER PRIMARY KEY,
+    id         TEXT    NOT NULL UNIQUE CHECK (id <> ''),
+    source_id  TEXT    NOT NULL UNIQUE CHECK (source_id <> ''),
+    runbook    TEXT    NOT NULL,
+    requester  TEXT    NOT NULL,
+    channel    TEXT    NOT NULL,
+    status     TEXT    NOT NULL CHECK (status IN ('running', 'waiting',
+        'completed', 'denied', 'failed', 'declined', 'expired', 'cancelled', 'rolled_back', 'in_doubt')),
+    ended      INTEGER NOT NULL CHECK (ended IN (0, 1)),
+    updated_at INTEGER,
+    wake_at    INTEGER,
+    len        INTEGER NOT NULL CHECK (len >= 1),
+    head       BLOB    NOT NULL CHECK (length(head) = 32),
+    CHECK (ended = (status NOT IN ('running', 'waiting')))
+) STRICT;
+
+CREATE INDEX approvals_run ON approvals (run_id);
+
+CREATE UNIQUE INDEX deliveries_message ON deliveries (channel, ts) WHERE ts IS NOT NULL AND user_id = '';
+
+CREATE INDEX deliveries_pending ON deliveries (urgent DESC) WHERE pending = 1;
+
+CREATE INDEX deliveries_thread ON deliveries (thread) WHERE thread <> '';
+
+CREATE INDEX inbox_unsettled ON inbox (settled_at) WHERE settled_at IS NULL;
+
+CREATE INDEX locks_run ON locks (run_id);
+
+CREATE INDEX runs_channel ON runs (channel);
+
+CREATE INDEX runs_unfinished ON runs (ended) WHERE ended = 0;
