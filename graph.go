@@ -39,6 +39,7 @@ type Graph struct {
 	protected  []bool
 	dependents rows // who breaks when this breaks
 	flows      rows // to whom requests or data flow from this
+	sources    rows // from whom requests or data flow to this: flows the other way
 	residents  rows // host: the services on it
 	hosts      rows // service: its hosts
 }
@@ -67,15 +68,22 @@ func NewGraph(nodes []Node, edges []Edge) (*Graph, error) {
 		return nil, err
 	}
 	g.dependents = pack(len(nodes), links, func(l link) (int32, int32, bool) { return l.to, l.from, l.kind != RunsOn })
-	g.flows = pack(len(nodes), links, func(l link) (int32, int32, bool) {
-		if l.kind == Consumes {
-			return l.to, l.from, true
-		}
-		return l.from, l.to, l.kind != RunsOn
+	g.flows = pack(len(nodes), links, flow)
+	g.sources = pack(len(nodes), links, func(l link) (int32, int32, bool) {
+		from, to, ok := flow(l)
+		return to, from, ok
 	})
 	g.residents = pack(len(nodes), links, func(l link) (int32, int32, bool) { return l.to, l.from, l.kind == RunsOn })
 	g.hosts = pack(len(nodes), links, func(l link) (int32, int32, bool) { return l.from, l.to, l.kind == RunsOn })
 	return g, nil
+}
+
+// flow says from whom to whom requests or data flow along a link.
+func flow(l link) (from, to int32, ok bool) {
+	if l.kind == Consumes {
+		return l.to, l.from, true
+	}
+	return l.from, l.to, l.kind != RunsOn
 }
 
 type link struct {
@@ -153,6 +161,9 @@ func (g *Graph) Dependents(n int32) []int32 { return g.dependents.of(n) }
 
 // Flows returns the nodes to which requests or data flow from n directly. Do not modify.
 func (g *Graph) Flows(n int32) []int32 { return g.flows.of(n) }
+
+// Sources returns the nodes from which requests or data flow to n directly. Do not modify.
+func (g *Graph) Sources(n int32) []int32 { return g.sources.of(n) }
 
 // Residents returns the services that run on host n. Do not modify.
 func (g *Graph) Residents(n int32) []int32 { return g.residents.of(n) }

@@ -364,6 +364,7 @@ func TestMayRespondTo(t *testing.T) {
 	} {
 		assert.Equal(t, want, w.mayRespondTo(url), url)
 	}
+	require.ErrorContains(t, w.respond(t.Context(), "http://127.0.0.1:10/hook", plainly("x")), "the host is not Slack's")
 }
 
 // TestDue: urgent messages are held back only by Slack's own word, others by the

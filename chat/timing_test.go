@@ -217,3 +217,47 @@ func TestPutOffWithGrowingPauses(t *testing.T) {
 		assert.Contains(t, string(b.row("reply-x").Body), "The environment is away")
 	})
 }
+
+// stale is an inbox that is read just as a request is being answered: the request
+// is still in the list when the list comes back.
+type stale struct {
+	*box
+	during func()
+}
+
+func (s *stale) PendingInbox(ctx context.Context) ([]blastdoor.InboxItem, error) {
+	items, err := s.box.PendingInbox(ctx)
+	if s.during != nil && len(items) > 0 {
+		s.during()
+	}
+	return items, err
+}
+
+// TestAnsweredOnce, even when the inbox is read while the answer is being settled.
+func TestAnsweredOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBox(t)
+		d := newDesk(b)
+		gate := make(chan struct{})
+		d.onStart = func(blastdoor.StartRequest) error { <-gate; return nil }
+		inbox := &stale{box: b}
+		p := newProcessor(Options{Now: time.Now, Logger: slog.New(slog.DiscardHandler), Timing: Timing{}.withDefaults(),
+			Operator: d, Runs: d, Shelf: d, Inbox: inbox})
+		p.settled = func() {}
+		payload, err := json.Marshal(request{Slash: &slashRequest{Text: "run x", UserID: slacksim.Alice, TeamID: "T", Channel: "C1"}})
+		require.NoError(t, err)
+		_, err = b.Accept(t.Context(), blastdoor.InboxItem{ID: "x", Kind: slashKind, Payload: payload, ReceivedAt: time.Now()})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { p.run(ctx); close(done) }()
+		synctest.Wait() // the request is under way
+		inbox.during = sync.OnceFunc(func() { close(gate); synctest.Wait() })
+		poke(p.wake)
+		time.Sleep(time.Minute)
+		cancel()
+		<-done
+		require.True(t, b.isSettled("x"))
+		require.Len(t, d.started(), 1)
+	})
+}

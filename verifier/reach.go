@@ -24,9 +24,8 @@ func Reach(g *blastdoor.Graph, targets []string, bound int) blastdoor.Radius {
 	w := walk{reached: slices.Clone(s.direct), frontier: s.direct.members(), room: bound - s.direct.count()}
 	complete := w.follow(g.Dependents)
 	broken := slices.Clone(w.reached)
-	if complete && !allBroken(g, broken) {
-		w.frontier = broken.members()
-		complete = w.follow(g.Flows)
+	if complete {
+		complete = w.starve(g)
 	}
 	return blastdoor.Radius{
 		Direct:     names(g, s.direct, nil),
@@ -133,15 +132,41 @@ func (w *walk) many(next func(int32) []int32) []int32 {
 	return found
 }
 
-// allBroken reports whether no service is left that could starve. It returns at
-// the first one that is, which is at once unless the radius is the whole graph.
-func allBroken(g *blastdoor.Graph, broken bitset) bool {
-	for n := range int32(g.Len()) {
-		if !broken.has(n) && !g.IsHost(n) {
-			return false
+// starve extends the walk from everything reached along the flow. When little is
+// left that could starve, it asks that little where its requests and data come
+// from: on a large graph that is a few rows instead of nearly all.
+func (w *walk) starve(g *blastdoor.Graph) bool {
+	rest := w.unreached(g)
+	if len(rest) >= w.reached.count()/8 {
+		w.frontier = w.reached.members()
+		return w.follow(g.Flows)
+	}
+	for again := true; again && w.room > 0; {
+		again = false
+		rest = slices.DeleteFunc(rest, func(n int32) bool {
+			if w.room == 0 || !slices.ContainsFunc(g.Sources(n), w.reached.has) {
+				return false
+			}
+			w.reached.add(n)
+			w.room--
+			again = true
+			return true
+		})
+	}
+	return w.room > 0
+}
+
+// unreached returns the services that the walk has not reached.
+func (w *walk) unreached(g *blastdoor.Graph) (out []int32) {
+	for i, word := range w.reached {
+		for word = ^word; word != 0; word &= word - 1 {
+			n := int32(i<<6 + bits.TrailingZeros64(word))
+			if int(n) < g.Len() && !g.IsHost(n) {
+				out = append(out, n)
+			}
 		}
 	}
-	return true
+	return out
 }
 
 // bitset is a set of node numbers. It is small enough to stay in the cache during

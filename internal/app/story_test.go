@@ -93,8 +93,8 @@ func (h *house) golden(name string) {
 
 func normal(text string) string {
 	for _, r := range []struct{ pattern, name string }{
-		{`sha256:[0-9a-f]{64}`, "sha256:HASH"}, {`sha256:[0-9a-f]+`, "HASH"}, {`\b[0-9a-f]{12}\b`, "HASH"}, {`ap-[0-9a-f]{20}`, "ap-ID"},
-		{`\b(drain-host-a)-[a-z2-7]{8}\b`, "$1-ID"}, {`bd-[0-9a-z-]+`, "KEY"}, {`\d{4}-\d\d-\d\d`, "DATE"}, {`\d\d:\d\d(:\d\d)?`, "TIME"},
+		{`sha256:[0-9a-f]{64}`, "sha256:HASH"}, {`sha256:[0-9a-f]+`, "HASH"}, {"`[0-9a-f]{8}`", "`HASH`"}, {`ap-[0-9a-f]{20}`, "ap-ID"},
+		{`\b(drain-host-a)-[a-z2-7]{8}\b`, "$1-ID"}, {`bd1-[0-9a-f]+`, "KEY"}, {`\d{4}-\d\d-\d\d`, "DATE"}, {`\d\d:\d\d(:\d\d)?`, "TIME"},
 	} {
 		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.name)
 	}
