@@ -63,6 +63,7 @@ type (
 		Steps         []Step    `json:"steps"` // in execution order
 		Requester     Principal `json:"requester"`
 		Channel       string    `json:"channel"`
+		BreakGlass    string    `json:"break_glass,omitempty"` // the reason given, untrusted text
 	}
 	StepProposed struct {
 		Proposal Proposal `json:"proposal"`

@@ -117,6 +117,7 @@ type StartRequest struct {
 	SourceID    string // Slack's own id: the same request gives the same run
 	Runbook     string
 	Inputs      map[string]string // as typed; converted by the runbook's input types
+	BreakGlass  string            // the reason to act in spite of a freeze; empty: no such wish
 	UserID      string
 	TeamID      string
 	Channel     string

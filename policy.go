@@ -43,7 +43,14 @@ type Freeze struct {
 	Names  []string  `json:"names"` // services and hosts; "*" is everything
 	From   time.Time `json:"from"`  // inclusive; zero: since ever
 	Until  time.Time `json:"until"` // exclusive; zero: until lifted
+	// BreakGlass are the people who may act all the same, as themselves and with a
+	// reason, when as many others of them agree as Quorum says; nil: nobody.
+	BreakGlass *Approvers `json:"break_glass,omitempty"`
 }
+
+// BreakGlassKey is how a requester asks to act in spite of a freeze:
+// /runbook run NAME break-glass="why". No input of a runbook may be named so.
+const BreakGlassKey = "break-glass"
 
 // Active reports whether the freeze holds at now.
 func (f Freeze) Active(now time.Time) bool {

@@ -97,6 +97,7 @@ type Run struct {
 	Inputs        Params      `json:"inputs,omitempty"`
 	Requester     Principal   `json:"requester"`
 	Channel       string      `json:"channel"`
+	BreakGlass    string      `json:"break_glass,omitempty"` // the reason to act in spite of a freeze
 	RequestedAt   time.Time   `json:"requested_at"`
 	UpdatedAt     time.Time   `json:"updated_at"`
 	Steps         []StepState `json:"steps"`

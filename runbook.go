@@ -67,6 +67,9 @@ type Runbook struct {
 	File        string  `json:"-"`
 }
 
+// RunbookPlanner is the name under which steps are proposed as people wrote them.
+const RunbookPlanner = "runbook"
+
 // Proposal is what a planner asks for. It is data: the verifier decides.
 type Proposal struct {
 	StepID        string  `json:"step"`

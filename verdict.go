@@ -21,6 +21,7 @@ const (
 	ParamsInvalid       ReasonCode = "params_invalid"
 	DryRunFailed        ReasonCode = "dry_run_failed"
 	ChangeFreeze        ReasonCode = "change_freeze"
+	BreakGlass          ReasonCode = "break_glass" // asks: a freeze is broken by those who may
 	MaxWritesExceeded   ReasonCode = "max_writes_exceeded"
 	BlastRadiusExceeded ReasonCode = "blast_radius_exceeded"
 	DownstreamExceeded  ReasonCode = "downstream_exceeded"
@@ -42,7 +43,7 @@ const (
 // ReasonCodes lists the whole closed set, in the order of evaluation.
 func ReasonCodes() []ReasonCode {
 	return []ReasonCode{UnknownAction, ParamsInvalid, DryRunFailed, ActionNotOnMenu, ActionForbidden,
-		ChannelNotAllowed, RequesterNotAllowed, ChangeFreeze, MaxWritesExceeded,
+		ChannelNotAllowed, RequesterNotAllowed, ChangeFreeze, BreakGlass, MaxWritesExceeded,
 		BlastRadiusExceeded, BlastRadiusOverThreshold, DownstreamExceeded, ProtectedResource, ScaleToZero,
 		RadiusOverlap, TierRequiresApproval, LowConfidence, GraphIncomplete, GraphStale, WithinPolicy}
 }
@@ -92,4 +93,9 @@ type Circumstances struct {
 	Runbook         string    `json:"runbook"`
 	Confidence      float64   `json:"confidence"`
 	GraphAsOf       time.Time `json:"graph_as_of"`
+	// BreakGlass is the requester's reason to act in spite of a freeze; empty: none.
+	BreakGlass string `json:"break_glass,omitempty"`
+	// Planned: a planner proposed it, not a runbook that people wrote. A planner
+	// never breaks glass.
+	Planned bool `json:"planned,omitempty"`
 }

@@ -65,6 +65,7 @@ func describe(run blastdoor.Run) string {
 func open(run *blastdoor.Run, e blastdoor.Event, body *blastdoor.RunRequested) bool {
 	run.ID, run.Runbook, run.RunbookDigest, run.PolicyDigest = e.RunID, body.Runbook, body.RunbookDigest, body.PolicyDigest
 	run.Inputs, run.Requester, run.Channel, run.RequestedAt = body.Inputs, body.Requester, body.Channel, e.At
+	run.BreakGlass = body.BreakGlass
 	run.Steps = make([]blastdoor.StepState, len(body.Steps))
 	for i, step := range body.Steps {
 		run.Steps[i] = blastdoor.StepState{Step: step, Status: blastdoor.StatusPending, Since: e.At}

@@ -44,7 +44,8 @@ func (r *Runner) Start(ctx context.Context, req blastdoor.StartRequest) (string,
 	}
 	id := RunID(rb.Name, req.SourceID)
 	cmd := Request{RunID: id, Body: blastdoor.RunRequested{SourceID: req.SourceID, Runbook: rb.Name, RunbookDigest: digest,
-		PolicyDigest: doc.Digest, Inputs: inputs, Steps: steps, Requester: person, Channel: req.Channel}}
+		PolicyDigest: doc.Digest, Inputs: inputs, Steps: steps, Requester: person, Channel: req.Channel,
+		BreakGlass: cut(req.BreakGlass, 500)}}
 	events, err := Decide(blastdoor.Run{}, cmd, r.Now())
 	if err != nil {
 		return "", err
@@ -130,7 +131,7 @@ func (r *Runner) voteOf(ctx context.Context, run blastdoor.Run, click blastdoor.
 	named := now.current.Approvers.Groups
 	vote.Current = now.current.Approvers
 	if step != nil {
-		vote.Current = now.current.ApproversOf(step.Plan.Action)
+		_, vote.Current = r.approvers(step, now)
 		named = slices.Concat(vote.Current.Groups, step.Approval.Approvers.Groups)
 		vote.Stored, err = r.Board.Posted(ctx, step.Approval.DeliveryID)
 		switch {
@@ -194,7 +195,8 @@ func (r *Runner) Preview(ctx context.Context, req blastdoor.StartRequest) (blast
 	if err != nil {
 		return blastdoor.Preview{}, err
 	}
-	run := blastdoor.Run{ID: "preview", Runbook: rb.Name, Inputs: inputs, Requester: person, Channel: req.Channel}
+	run := blastdoor.Run{ID: "preview", Runbook: rb.Name, Inputs: inputs, Requester: person, Channel: req.Channel,
+		BreakGlass: cut(req.BreakGlass, 500)}
 	preview := blastdoor.Preview{Runbook: rb.Name, Policy: policy.Name}
 	for _, step := range steps {
 		run.Steps = []blastdoor.StepState{{Step: step, Status: blastdoor.StatusPending}}

@@ -184,7 +184,8 @@ func (r *Runner) circumstances(ctx context.Context, run blastdoor.Run, sealed Se
 	step := run.Current()
 	return blastdoor.Circumstances{Now: r.Now().UTC(), WritesSoFar: writesBefore(run, step), InFlight: others(flights, run.ID),
 		Requester: requester, RequesterGroups: groups, Channel: run.Channel, Runbook: run.Runbook,
-		Confidence: step.Proposal.Confidence, GraphAsOf: sealed.GraphAsOf.UTC()}, nil
+		Confidence: step.Proposal.Confidence, GraphAsOf: sealed.GraphAsOf.UTC(), BreakGlass: run.BreakGlass,
+		Planned: step.Proposal.Planner != blastdoor.RunbookPlanner}, nil
 }
 
 // writesBefore counts the run's writes without the one that is being decided.
@@ -214,6 +215,11 @@ func (r *Runner) requester(ctx context.Context, run blastdoor.Run, now rules) (b
 	for _, policy := range []blastdoor.Policy{now.pinned, now.current} {
 		rule, _ := policy.ChannelRule(run.Channel)
 		named = append(named, rule.Requesters.Groups...)
+		for _, freeze := range policy.Freezes {
+			if run.BreakGlass != "" && freeze.BreakGlass != nil {
+				named = append(named, freeze.BreakGlass.Groups...)
+			}
+		}
 	}
 	if len(named) == 0 {
 		return person, nil, nil
@@ -234,10 +240,16 @@ func (r *Runner) ask(ctx context.Context, run blastdoor.Run) (blastdoor.Run, err
 	if err != nil {
 		return run, err
 	}
-	action := run.Current().Plan.Action
-	pinned, current := now.pinned.ApproversOf(action), now.current.ApproversOf(action)
+	pinned, current := r.approvers(run.Current(), now)
 	pinned.Quorum = max(pinned.Quorum, current.Quorum)
 	return r.record(ctx, run, Ask{Approvers: pinned, TTL: min(now.pinned.ApprovalTTL, now.current.ApprovalTTL)}, extras{})
+}
+
+// approvers are who may approve the step under the pinned policy and under that of
+// now; a vote must satisfy both.
+func (r *Runner) approvers(step *blastdoor.StepState, now rules) (pinned, current blastdoor.Approvers) {
+	broken := step.Verdict != nil && step.Verdict.Has(blastdoor.BreakGlass)
+	return verifier.ApproversFor(&now.pinned, step.Plan, r.Now(), broken), verifier.ApproversFor(&now.current, step.Plan, r.Now(), broken)
 }
 
 func (r *Runner) observe(ctx context.Context, run blastdoor.Run, last bool) (blastdoor.Run, error) {
@@ -301,9 +313,9 @@ func (r *Runner) recheck(ctx context.Context, run blastdoor.Run, last bool) (bla
 	if err != nil {
 		return run, err
 	}
-	action := run.Current().Plan.Action
-	quorum := max(now.pinned.ApproversOf(action).Quorum, now.current.ApproversOf(action).Quorum)
-	cmd := Recheck{Sealed: sealed, Judgement: judgement, TTL: min(now.pinned.ApprovalTTL, now.current.ApprovalTTL), Quorum: quorum}
+	before, since := r.approvers(run.Current(), now)
+	cmd := Recheck{Sealed: sealed, Judgement: judgement, TTL: min(now.pinned.ApprovalTTL, now.current.ApprovalTTL),
+		Quorum: max(before.Quorum, since.Quorum)}
 	return r.record(ctx, run, cmd, extras{documents: now.documents})
 }
 

@@ -123,6 +123,46 @@ func TestReverificationDenies(t *testing.T) {
 	}
 }
 
+func TestBreakGlass(t *testing.T) {
+	responders := blastdoor.Approvers{Groups: []string{"S0SRE"}, Quorum: 2}
+	frozen := func(b *bench) {
+		b.shelf.edit(func(p *blastdoor.Policy) {
+			p.Freezes = []blastdoor.Freeze{{Name: "sale", Names: []string{"*"}, BreakGlass: &responders}}
+		})
+		b.people.groups["S0SRE"] = []string{"U0ALICE", "U0BOB", "U0CAROL"}
+	}
+	bubble(t, func(t *testing.T, b *bench) {
+		frozen(b)
+		require.Equal(t, blastdoor.RunDenied, b.run(b.begin("restart-solo")).Outcome, "without a reason")
+	})
+	bubble(t, func(t *testing.T, b *bench) {
+		frozen(b)
+		req := b.request("restart-solo")
+		req.BreakGlass = "the database is on fire"
+		id, err := b.runner.Start(t.Context(), req)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, req.BreakGlass, b.run(id).BreakGlass)
+		require.Equal(t, blastdoor.RefusedSelfApproval, b.refusal(b.clickOn(id, "U0ALICE", true)))
+		require.Equal(t, blastdoor.RefusedNotAnApprover, b.refusal(b.clickOn(id, "U0MALLORY", true)))
+		b.click(b.clickOn(id, "U0BOB", true))
+		require.Empty(t, b.world.ledger, "two others must agree")
+		b.click(b.clickOn(id, "U0CAROL", true))
+		require.Equal(t, blastdoor.RunCompleted, b.run(id).Outcome)
+		b.check(true)
+	})
+	bubble(t, func(t *testing.T, b *bench) {
+		frozen(b)
+		b.people.groups["S0SRE"] = []string{"U0BOB", "U0CAROL"}
+		req := b.request("restart-solo")
+		req.BreakGlass = "I am in a hurry"
+		id, err := b.runner.Start(t.Context(), req)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, blastdoor.RunDenied, b.run(id).Outcome, "not one of them")
+	})
+}
+
 func TestALoosenedPolicyDoesNotLoosenARun(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		id := b.begin("restart-db")

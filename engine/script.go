@@ -12,5 +12,5 @@ type Script struct{}
 // Propose returns the step itself, with full confidence.
 func (Script) Propose(_ context.Context, _ blastdoor.Run, step blastdoor.StepState) (blastdoor.Proposal, error) {
 	return blastdoor.Proposal{StepID: step.Step.ID, Action: step.Step.Action, Params: step.Step.Params,
-		Justification: step.Step.Description, Confidence: 1, Planner: "runbook"}, nil
+		Justification: step.Step.Description, Confidence: 1, Planner: blastdoor.RunbookPlanner}, nil
 }

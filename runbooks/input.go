@@ -40,6 +40,10 @@ func (p *problems) inputs(n *yaml.Node) []blastdoor.Input {
 	}
 	var out []blastdoor.Input
 	for _, e := range entries {
+		if e.key == blastdoor.BreakGlassKey {
+			p.add(e.line, fmt.Sprintf("an input cannot be named %s: it is how a freeze is broken", e.key), "choose another name")
+			continue
+		}
 		if !inputName.MatchString(e.key) {
 			p.add(e.line, fmt.Sprintf("input name %s does not have the form %s", quoted(e.key), inputName), "for instance host")
 			continue

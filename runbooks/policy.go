@@ -154,7 +154,7 @@ func (p *problems) approvers(n *yaml.Node) blastdoor.Approvers {
 func (o object) freezes() []blastdoor.Freeze {
 	var out []blastdoor.Freeze
 	for _, n := range o.items("freezes") {
-		f, ok := o.p.object(n, "a freeze", "name", "reason", "names", "from", "until")
+		f, ok := o.p.object(n, "a freeze", "name", "reason", "names", "from", "until", "break_glass")
 		if !ok {
 			continue
 		}
@@ -168,6 +168,10 @@ func (o object) freezes() []blastdoor.Freeze {
 		}
 		if !freeze.From.IsZero() && !freeze.Until.IsZero() && !freeze.From.Before(freeze.Until) {
 			o.p.add(f.line("until"), "the freeze ends before it begins", "")
+		}
+		if n := f.values["break_glass"]; n != nil {
+			glass := o.p.approvers(n)
+			freeze.BreakGlass = &glass
 		}
 		out = append(out, freeze)
 	}

@@ -27,6 +27,7 @@ var rules = [...]rule{
 	{"channel", false, channelNotAllowed},
 	{"requester", false, requesterNotAllowed},
 	{"freeze", true, changeFreeze},
+	{"broken glass", true, breakGlass},
 	{"writes per run", true, maxWritesExceeded},
 	{"radius limit", true, blastRadiusExceeded},
 	{"radius threshold", true, blastRadiusOverThreshold},
@@ -153,7 +154,7 @@ func changeFreeze(in Input, reasons []blastdoor.Reason) []blastdoor.Reason {
 	}
 	for i := range in.Policy.Freezes {
 		f := &in.Policy.Freezes[i]
-		if !f.Active(in.Now) {
+		if !f.Active(in.Now) || mayBreak(f, in) {
 			continue
 		}
 		if name, where, ok := covered(f, in.Plan); ok {
@@ -161,6 +162,68 @@ func changeFreeze(in Input, reasons []blastdoor.Reason) []blastdoor.Reason {
 		}
 	}
 	return reasons
+}
+
+// breakGlass asks where a freeze is broken by somebody whom it names.
+func breakGlass(in Input, reasons []blastdoor.Reason) []blastdoor.Reason {
+	if in.BreakGlass == "" {
+		return reasons
+	}
+	for i := range in.Policy.Freezes {
+		f := &in.Policy.Freezes[i]
+		if !f.Active(in.Now) || !mayBreak(f, in) {
+			continue
+		}
+		if name, where, ok := covered(f, in.Plan); ok {
+			reasons = ask(reasons, blastdoor.BreakGlass,
+				fmt.Sprintf("the glass is broken: %s; the reason given: %s", freezeText(f, name, where), in.BreakGlass))
+		}
+	}
+	return reasons
+}
+
+// mayBreak reports whether the requester may act in spite of a freeze: one of the
+// people whom the freeze names, as themselves, with a reason.
+func mayBreak(f *blastdoor.Freeze, in Input) bool {
+	return f.BreakGlass != nil && in.BreakGlass != "" && !in.Planned && in.Requester.FullMember() &&
+		(slices.Contains(f.BreakGlass.Users, in.Requester.UserID) || shareName(f.BreakGlass.Groups, in.RequesterGroups))
+}
+
+// ApproversFor returns who may approve a plan under a policy. Where glass is
+// broken, those are the people of every freeze that covers the plan, and the
+// largest quorum counts; freezes that have nobody in common leave nobody.
+func ApproversFor(policy *blastdoor.Policy, plan *blastdoor.Plan, now time.Time, broken bool) blastdoor.Approvers {
+	who := policy.ApproversOf(plan.Action)
+	if !broken {
+		return who
+	}
+	first := true
+	for i := range policy.Freezes {
+		f := &policy.Freezes[i]
+		if _, _, ok := covered(f, plan); !ok || !f.Active(now) {
+			continue
+		}
+		glass := blastdoor.Approvers{}
+		if f.BreakGlass != nil {
+			glass = *f.BreakGlass
+		}
+		if first {
+			who.Users, who.Groups, first = glass.Users, glass.Groups, false
+		} else {
+			who.Users, who.Groups = common(who.Users, glass.Users), common(who.Groups, glass.Groups)
+		}
+		who.Quorum = max(who.Quorum, glass.Quorum)
+	}
+	return who
+}
+
+func common(a, b []string) (both []string) {
+	for _, name := range a {
+		if slices.Contains(b, name) {
+			both = append(both, name)
+		}
+	}
+	return both
 }
 
 // covered finds the first name of the freeze that the plan would touch. The lists

@@ -92,7 +92,7 @@ type verdictCase struct {
 }
 
 func verdictCases() []verdictCase {
-	return slices.Concat(planCases(), peopleCases(), freezeCases(), radiusCases(), changeCases(), trustCases())
+	return slices.Concat(planCases(), peopleCases(), freezeCases(), glassCases(), radiusCases(), changeCases(), trustCases())
 }
 
 func planCases() []verdictCase {
@@ -173,6 +173,53 @@ func peopleCases() []verdictCase {
 			people(blastdoor.People{Users: []string{"UALICE"}})(s)
 		}, "deny requester_not_allowed"},
 	}
+}
+
+func glassCases() []verdictCase {
+	freeze := func(who blastdoor.Approvers) func(*situation) {
+		return func(s *situation) {
+			s.freeze(blastdoor.Freeze{Name: "release", Names: []string{"web"}, BreakGlass: &who})
+			s.circ.BreakGlass, s.circ.RequesterGroups = "the database is on fire", []string{"S0INCIDENT"}
+		}
+	}
+	responders := blastdoor.Approvers{Groups: []string{"S0INCIDENT"}, Quorum: 2}
+	but := func(change func(*situation)) func(*situation) {
+		return func(s *situation) { freeze(responders)(s); change(s) }
+	}
+	return []verdictCase{
+		{"glass broken by a responder", freeze(responders), "needs_approval break_glass"},
+		{"glass broken by a listed user", freeze(blastdoor.Approvers{Users: []string{"UALICE"}}), "needs_approval break_glass"},
+		{"glass without a reason", but(func(s *situation) { s.circ.BreakGlass = "" }), "deny change_freeze"},
+		{"glass broken by another group", but(func(s *situation) { s.circ.RequesterGroups = []string{"S0DEV"} }), "deny change_freeze"},
+		{"glass that nobody may break", freeze(blastdoor.Approvers{}), "deny change_freeze"},
+		{"glass broken by a planner", but(func(s *situation) { s.circ.Planned = true }), "deny change_freeze"},
+		{"glass broken by a guest", but(func(s *situation) { s.circ.Requester.Guest = true }), "deny requester_not_allowed change_freeze"},
+		{"two freezes, glass for one", but(func(s *situation) { s.freeze(blastdoor.Freeze{Name: "audit", Names: []string{"*"}}) }),
+			"deny change_freeze break_glass"},
+		{"glass breaks the freeze and nothing else", but(func(s *situation) { s.affect(11) }),
+			"deny break_glass blast_radius_exceeded blast_radius_over_threshold"},
+		{"a reason where there is no freeze", func(s *situation) { s.circ.BreakGlass = "just in case" }, "allow within_policy"},
+	}
+}
+
+func TestApproversFor(t *testing.T) {
+	s := inOrder()
+	s.policy.Approvers = blastdoor.Approvers{Groups: []string{"S0SRE"}, Quorum: 1}
+	glass := func(name string, groups ...string) blastdoor.Freeze {
+		return blastdoor.Freeze{Name: name, Names: []string{"web"}, BreakGlass: &blastdoor.Approvers{Groups: groups, Quorum: 2}}
+	}
+	who := func(broken bool, freezes ...blastdoor.Freeze) blastdoor.Approvers {
+		s.policy.Freezes = freezes
+		return verifier.ApproversFor(&s.policy, &s.plan, noon, broken)
+	}
+	require.Equal(t, s.policy.Approvers, who(false, glass("a", "S0INCIDENT")))
+	require.Equal(t, blastdoor.Approvers{Groups: []string{"S0INCIDENT"}, Quorum: 2}, who(true, glass("a", "S0INCIDENT")))
+	require.Equal(t, blastdoor.Approvers{Groups: []string{"S0BOTH"}, Quorum: 2}, who(true, glass("a", "S0ONE", "S0BOTH"), glass("b", "S0BOTH")))
+	require.Equal(t, blastdoor.Approvers{Quorum: 2}, who(true, glass("a", "S0ONE"), glass("b", "S0TWO")), "nobody in common is nobody")
+	require.Equal(t, blastdoor.Approvers{Quorum: 1}, who(true, blastdoor.Freeze{Name: "a", Names: []string{"web"}}), "glass that nobody may break")
+	over := glass("a", "S0INCIDENT")
+	over.Until = noon
+	require.Equal(t, s.policy.Approvers, who(true, over))
 }
 
 func freezeCases() []verdictCase {
