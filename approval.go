@@ -39,6 +39,11 @@ const (
 	VoidApproval     ApprovalStatus = "void" // the plan drifted, or the run ended otherwise
 )
 
+// ApprovalStatuses lists the whole closed set.
+func ApprovalStatuses() []ApprovalStatus {
+	return []ApprovalStatus{PendingApproval, GrantedApproval, ConsumedApproval, DeclinedApproval, ExpiredApproval, VoidApproval}
+}
+
 // Vote is one person's counted click.
 type Vote struct {
 	By Principal `json:"by"`

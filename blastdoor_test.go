@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -214,6 +217,8 @@ func TestClosedSetsAreSnakeCaseAndUnique(t *testing.T) {
 	add(texts(LoadErrors()))
 	add(texts(StepStatuses()))
 	add(texts(RunOutcomes()))
+	add(texts(ApprovalStatuses()))
+	add(texts(DeliveryKinds()))
 	for _, set := range all {
 		seen := map[string]bool{}
 		for _, code := range set {
@@ -222,6 +227,29 @@ func TestClosedSetsAreSnakeCaseAndUnique(t *testing.T) {
 			require.Equal(t, strings.ToLower(code), code)
 			require.NotContains(t, code, "-")
 		}
+	}
+}
+
+// TestListsOfClosedSetsAreComplete reads the constants from the source: a member
+// that its list forgets would pass every check that goes through the list.
+func TestListsOfClosedSetsAreComplete(t *testing.T) {
+	lists := map[string][]string{"EventKind": texts(EventKinds()), "ReasonCode": texts(ReasonCodes()), "RefusalCode": texts(RefusalCodes()),
+		"StepStatus": texts(StepStatuses()), "RunOutcome": texts(RunOutcomes()), "ApprovalStatus": texts(ApprovalStatuses()),
+		"DeliveryKind": texts(DeliveryKinds())}
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	found := map[string][]string{}
+	constant := regexp.MustCompile(`(?m)^\t\w+\s+(\w+)\s+= "([a-z_]+)"`)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range constant.FindAllStringSubmatch(string(data), -1) {
+			found[m[1]] = append(found[m[1]], m[2])
+		}
+	}
+	for name, list := range lists {
+		require.NotEmpty(t, found[name], name)
+		require.ElementsMatch(t, found[name], list, name)
 	}
 }
 

@@ -67,6 +67,11 @@ const (
 	OutcomeNote DeliveryKind = "outcome_note"
 )
 
+// DeliveryKinds lists the whole closed set.
+func DeliveryKinds() []DeliveryKind {
+	return []DeliveryKind{RunCard, DryRunCard, RadiusList, NoticeMsg, ReplyMsg, OutcomeNote}
+}
+
 // Delivery is one message that must reach Slack. A row per logical message: a
 // later commit that names the same ID asks for a refresh, and the newest wins.
 type Delivery struct {

@@ -134,8 +134,13 @@ func (r *Runner) drive(ctx context.Context, runID string) {
 	}
 }
 
-// advanceSafely keeps one broken run from stopping the others: it is logged, left
-// as it is in the journal, and driven again only after a click or a restart.
+// brokenPause is how long a run rests that could not go on for a reason nobody
+// foresaw (a full disk, a fault of ours): it is as it is in the journal.
+const brokenPause = 30 * time.Second
+
+// advanceSafely keeps one broken run from stopping the others. What does not
+// verify is left alone until somebody looks: it is driven again only after a
+// click or a restart, and refused again.
 func (r *Runner) advanceSafely(ctx context.Context, runID string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -146,6 +151,9 @@ func (r *Runner) advanceSafely(ctx context.Context, runID string) {
 	switch {
 	case err != nil && ctx.Err() == nil:
 		r.Logger.ErrorContext(ctx, "run stopped", "run", runID, "err", err)
+		if !blastdoor.ErrIntegrity.Is(err) {
+			r.wakeAt(runID, r.Now().Add(brokenPause))
+		}
 	case !wake.IsZero():
 		r.wakeAt(runID, wake)
 	}

@@ -510,6 +510,24 @@ func TestOneLiveIntentPerTarget(t *testing.T) {
 	})
 }
 
+func TestARunGoesOnOnceTheDiskHasRoomAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		full := true
+		b.store.Fault(func(op string) (error, error) {
+			if op == "commit" && full {
+				return errors.New("the disk is full"), nil
+			}
+			return nil, nil
+		})
+		id := b.begin("restart-solo")
+		require.Equal(t, blastdoor.StatusPending, b.run(id).Current().Status)
+		full = false
+		time.Sleep(brokenPause)
+		synctest.Wait()
+		require.Equal(t, blastdoor.RunCompleted, b.run(id).Outcome)
+	})
+}
+
 func TestARunnerWithoutAPartIsRefused(t *testing.T) {
 	_, err := NewRunner(Options{})
 	require.Error(t, err)

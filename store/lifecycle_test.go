@@ -161,11 +161,15 @@ func TestSchemaKnowsTheClosedSets(t *testing.T) {
 		statuses[string(outcome)] = true
 	}
 	requireSet(t, statuses, statements("runs"), "status IN (")
-	requireSet(t, map[string]bool{string(blastdoor.PendingApproval): true, string(blastdoor.GrantedApproval): true,
-		string(blastdoor.ConsumedApproval): true, string(blastdoor.DeclinedApproval): true,
-		string(blastdoor.ExpiredApproval): true, string(blastdoor.VoidApproval): true}, statements("approvals"), "status IN (")
-	requireSet(t, map[string]bool{string(blastdoor.RunCard): true, string(blastdoor.DryRunCard): true, string(blastdoor.RadiusList): true,
-		string(blastdoor.NoticeMsg): true, string(blastdoor.ReplyMsg): true}, statements("deliveries"), "kind IN (")
+	approvals, deliveries := map[string]bool{}, map[string]bool{}
+	for _, status := range blastdoor.ApprovalStatuses() {
+		approvals[string(status)] = true
+	}
+	for _, kind := range blastdoor.DeliveryKinds() {
+		deliveries[string(kind)] = true
+	}
+	requireSet(t, approvals, statements("approvals"), "status IN (")
+	requireSet(t, deliveries, statements("deliveries"), "kind IN (")
 }
 
 func requireSet(t *testing.T, want map[string]bool, statement, after string) {

@@ -129,6 +129,11 @@ func (s *Store) check(c blastdoor.Commit) error {
 	if err := s.checkLocks(c); err != nil {
 		return err
 	}
+	for _, d := range c.Deliveries {
+		if !slices.Contains(blastdoor.DeliveryKinds(), d.Kind) {
+			return fmt.Errorf("delivery %s is of unknown kind %q", d.ID, d.Kind)
+		}
+	}
 	for _, row := range c.Projection.Approvals {
 		for _, old := range s.projections[c.RunID].Approvals {
 			if old.ID == row.ID && !old.ConsumedAt.IsZero() && !row.ConsumedAt.Equal(old.ConsumedAt) {

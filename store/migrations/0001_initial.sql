@@ -111,7 +111,7 @@ CREATE TABLE deliveries (
     n            INTEGER PRIMARY KEY,
     id           TEXT    NOT NULL UNIQUE CHECK (id <> ''),
     run_id       TEXT    NOT NULL,
-    kind         TEXT    NOT NULL CHECK (kind IN ('run_card', 'dry_run_card', 'radius_list', 'notice', 'reply')),
+    kind         TEXT    NOT NULL CHECK (kind IN ('run_card', 'dry_run_card', 'radius_list', 'notice', 'reply', 'outcome_note')),
     step_id      TEXT    NOT NULL,
     plan_no      INTEGER NOT NULL,
     channel      TEXT    NOT NULL,
