@@ -213,8 +213,8 @@ func (a *auditor) finish() Report {
 // What does not verify is in the report; the error is for what could not be read.
 func (s *Store) Verify(ctx context.Context, o AuditOptions) (Report, error) {
 	var report Report
-	err := s.read.inSnapshot(ctx, func(snap snapshot) error {
-		origin, key, err := readDeployment(ctx, snap)
+	err := s.read.view(ctx, func(q querier) error {
+		origin, key, err := readDeployment(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -222,7 +222,7 @@ func (s *Store) Verify(ctx context.Context, o AuditOptions) (Report, error) {
 		if err != nil {
 			return err
 		}
-		if err := a.readAll(ctx, snap); err != nil {
+		if err := a.readAll(ctx, q); err != nil {
 			return err
 		}
 		report = a.finish()

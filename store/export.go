@@ -23,11 +23,7 @@ type ShownEvent struct {
 
 // Show returns the history of a run with its hashes, verified as Load does.
 func (s *Store) Show(ctx context.Context, runID string) ([]ShownEvent, error) {
-	var h history
-	err := s.read.inSnapshot(ctx, func(snap snapshot) (err error) {
-		h, err = loadHistory(ctx, snap, runID)
-		return err
-	})
+	h, err := viewed(ctx, s.read, func(q querier) (history, error) { return loadHistory(ctx, q, runID) })
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +70,7 @@ func (s *Store) Export(ctx context.Context, w io.Writer) error {
 	out := bufio.NewWriter(w)
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
-	err := s.read.inSnapshot(ctx, func(snap snapshot) error { return exportAll(ctx, snap, enc) })
+	err := s.read.view(ctx, func(q querier) error { return exportAll(ctx, q, enc) })
 	if err := errors.Join(err, out.Flush()); err != nil {
 		return fmt.Errorf("exporting %s: %w", s.path, err)
 	}

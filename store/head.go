@@ -87,7 +87,7 @@ func (s *Store) SignHead(ctx context.Context) (string, error) {
 // LatestHead returns the note of the newest signed head.
 func (s *Store) LatestHead(ctx context.Context) (string, error) {
 	var text string
-	err := s.read.QueryRowContext(ctx, `SELECT note FROM heads ORDER BY size DESC LIMIT 1`).Scan(&text)
+	err := scanRow(ctx, s.read, `SELECT note FROM heads ORDER BY size DESC LIMIT 1`, nil, &text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", noHead()
 	}

@@ -42,7 +42,7 @@ const selectInbox = `SELECT i.id, i.kind, p.payload, i.received_at FROM inbox i
 
 // PendingInbox returns the envelopes that are not settled, the oldest first.
 func (s *Store) PendingInbox(ctx context.Context) ([]blastdoor.InboxItem, error) {
-	items, err := collect(ctx, s.read, selectInbox, nil,
+	items, err := list(ctx, s.read, selectInbox, nil,
 		func(rows *sql.Rows) (blastdoor.InboxItem, error) {
 			var item blastdoor.InboxItem
 			var payload []byte

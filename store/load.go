@@ -63,12 +63,8 @@ func place(runID string, seq int) string {
 // run's projected length and head or from the run's approvals. ErrNotFound: there
 // is neither an event nor a row of this run.
 func (s *Store) Load(ctx context.Context, runID string) ([]blastdoor.Event, error) {
-	var history history
-	err := s.read.inSnapshot(ctx, func(snap snapshot) (err error) {
-		history, err = loadHistory(ctx, snap, runID)
-		return err
-	})
-	return history.events, err
+	h, err := viewed(ctx, s.read, func(q querier) (history, error) { return loadHistory(ctx, q, runID) })
+	return h.events, err
 }
 
 // history is a verified history with the rows it was read from.
@@ -138,7 +134,7 @@ func damagedRun(runID string, seq int, what string) error {
 // none, ErrIntegrity when it does not have that digest.
 func (s *Store) Document(ctx context.Context, digest string) ([]byte, error) {
 	var body []byte
-	err := s.read.QueryRowContext(ctx, `SELECT body FROM documents WHERE digest = ?`, digest).Scan(&body)
+	err := scanRow(ctx, s.read, `SELECT body FROM documents WHERE digest = ?`, []any{digest}, &body)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, blastdoor.Errorf(blastdoor.ErrNotFound, "there is no document %s", digest)
 	}
@@ -153,7 +149,7 @@ func (s *Store) Document(ctx context.Context, digest string) ([]byte, error) {
 
 // Unfinished returns the ids of all runs that have not ended, the oldest first.
 func (s *Store) Unfinished(ctx context.Context) ([]string, error) {
-	ids, err := collect(ctx, s.read, selectUnfinished, nil, scanString)
+	ids, err := list(ctx, s.read, selectUnfinished, nil, scanString)
 	if err != nil {
 		return nil, fmt.Errorf("listing unfinished runs: %w", err)
 	}
@@ -195,7 +191,7 @@ func (s *Store) Runs(ctx context.Context, f RunFilter) ([]blastdoor.RunSummary, 
 		query += ` LIMIT ?`
 		args = append(args, f.Limit)
 	}
-	runs, err := collect(ctx, s.read, query, args, func(rows *sql.Rows) (blastdoor.RunSummary, error) {
+	runs, err := list(ctx, s.read, query, args, func(rows *sql.Rows) (blastdoor.RunSummary, error) {
 		p, err := scanProjection(rows)
 		return p.Run, err
 	})
@@ -217,12 +213,12 @@ type Counts struct {
 // Counts counts.
 func (s *Store) Counts(ctx context.Context) (Counts, error) {
 	var c Counts
-	err := s.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM runs),
+	err := scanRow(ctx, s.read, `SELECT (SELECT count(*) FROM runs),
 		(SELECT count(*) FROM runs WHERE ended = 0), (SELECT count(*) FROM runs WHERE ended = 0 AND status = 'waiting'),
 		(SELECT coalesce(max(leaf) + 1, 0) FROM events), (SELECT count(*) FROM flights),
 		(SELECT count(*) FROM inbox WHERE settled_at IS NULL),
-		(SELECT count(*) FROM deliveries WHERE pending = 1), (SELECT count(*) FROM deliveries WHERE dead IS NOT NULL)`).
-		Scan(&c.Runs, &c.Unfinished, &c.Waiting, &c.Events, &c.InFlight, &c.Unsettled, &c.Pending, &c.Dropped)
+		(SELECT count(*) FROM deliveries WHERE pending = 1), (SELECT count(*) FROM deliveries WHERE dead IS NOT NULL)`, nil,
+		&c.Runs, &c.Unfinished, &c.Waiting, &c.Events, &c.InFlight, &c.Unsettled, &c.Pending, &c.Dropped)
 	if err != nil {
 		return Counts{}, fmt.Errorf("counting: %w", err)
 	}

@@ -159,7 +159,7 @@ func scanDelivery(rows *sql.Rows) (blastdoor.OutboxRow, error) {
 // urgent ones first, then the oldest. A message in a thread comes only once the
 // message it hangs under has an address.
 func (s *Store) PendingDeliveries(ctx context.Context, now time.Time) ([]blastdoor.OutboxRow, error) {
-	rows, err := collect(ctx, s.read, selectPending, []any{now.UnixNano(), now.UnixNano()}, scanDelivery)
+	rows, err := list(ctx, s.read, selectPending, []any{now.UnixNano(), now.UnixNano()}, scanDelivery)
 	if err != nil {
 		return nil, fmt.Errorf("reading the outbox: %w", err)
 	}
@@ -172,7 +172,7 @@ func (s *Store) NextDeliveryAt(ctx context.Context) (time.Time, bool, error) {
 	var waiting int
 	var now bool
 	var next sql.NullInt64
-	err := s.read.QueryRowContext(ctx, selectNext).Scan(&waiting, &now, &next)
+	err := scanRow(ctx, s.read, selectNext, nil, &waiting, &now, &next)
 	if err != nil {
 		return time.Time{}, false, fmt.Errorf("reading the outbox: %w", err)
 	}
@@ -196,7 +196,7 @@ func (s *Store) FindMessage(ctx context.Context, ref blastdoor.MessageRef) (blas
 }
 
 func (s *Store) oneDelivery(ctx context.Context, missing, where string, args ...any) (blastdoor.OutboxRow, error) {
-	rows, err := collect(ctx, s.read, selectDeliveries+where, args, scanDelivery)
+	rows, err := list(ctx, s.read, selectDeliveries+where, args, scanDelivery)
 	if err != nil {
 		return blastdoor.OutboxRow{}, fmt.Errorf("reading the outbox: %w", err)
 	}
@@ -212,7 +212,7 @@ func (s *Store) oneDelivery(ctx context.Context, missing, where string, args ...
 func (s *Store) Posted(ctx context.Context, deliveryID string) (blastdoor.MessageRef, error) {
 	var ref blastdoor.MessageRef
 	var ts, dead sql.NullString
-	err := s.read.QueryRowContext(ctx, `SELECT channel, ts, dead FROM deliveries WHERE id = ?`, deliveryID).Scan(&ref.Channel, &ts, &dead)
+	err := scanRow(ctx, s.read, `SELECT channel, ts, dead FROM deliveries WHERE id = ?`, []any{deliveryID}, &ref.Channel, &ts, &dead)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return blastdoor.MessageRef{}, blastdoor.Errorf(blastdoor.ErrNotFound, "there is no delivery %s", deliveryID)

@@ -170,7 +170,9 @@ func readFlights(ctx context.Context, q querier, query string, args ...any) ([]b
 
 // InFlight returns the live intents of all runs, in the order in which the runs began.
 func (s *Store) InFlight(ctx context.Context) ([]blastdoor.Flight, error) {
-	return readFlights(ctx, s.read, selectFlights+` ORDER BY r.n, l.place`)
+	return viewed(ctx, s.read, func(q querier) ([]blastdoor.Flight, error) {
+		return readFlights(ctx, q, selectFlights+` ORDER BY r.n, l.place`)
+	})
 }
 
 func readApprovals(ctx context.Context, q querier, runID string) ([]blastdoor.ApprovalRow, error) {
@@ -191,12 +193,7 @@ func readApprovals(ctx context.Context, q querier, runID string) ([]blastdoor.Ap
 // StoredProjection returns what is projected of a run, its approvals ordered by
 // id, to be compared with a fold of its events; ErrNotFound when there is none.
 func (s *Store) StoredProjection(ctx context.Context, runID string) (blastdoor.Projection, error) {
-	var p blastdoor.Projection
-	err := s.read.inSnapshot(ctx, func(snap snapshot) (err error) {
-		p, err = readProjection(ctx, snap, runID)
-		return err
-	})
-	return p, err
+	return viewed(ctx, s.read, func(q querier) (blastdoor.Projection, error) { return readProjection(ctx, q, runID) })
 }
 
 func readProjection(ctx context.Context, q querier, runID string) (blastdoor.Projection, error) {
@@ -223,27 +220,33 @@ func readProjection(ctx context.Context, q querier, runID string) (blastdoor.Pro
 
 // Projections yields what is projected of every run, in the order in which the
 // runs began, all of one instant. Approvals are ordered by id. After an error
-// nothing more is yielded.
+// nothing more is yielded. The loop's body may read and write as it likes.
 func (s *Store) Projections(ctx context.Context) iter.Seq2[blastdoor.Projection, error] {
 	return func(yield func(blastdoor.Projection, error) bool) {
-		err := s.read.inSnapshot(ctx, func(snap snapshot) error {
-			ids, err := collect(ctx, snap, `SELECT id FROM runs ORDER BY n`, nil, scanString)
-			if err != nil {
-				return fmt.Errorf("listing runs: %w", err)
-			}
-			for _, id := range ids {
-				p, err := readProjection(ctx, snap, id)
-				if err != nil {
-					return err
-				}
-				if !yield(p, nil) {
-					return nil
-				}
-			}
-			return nil
-		})
+		// Read before the first is yielded, so that no connection is held meanwhile.
+		all, err := viewed(ctx, s.read, func(q querier) ([]blastdoor.Projection, error) { return readProjections(ctx, q) })
 		if err != nil {
 			yield(blastdoor.Projection{}, err)
+			return
+		}
+		for _, p := range all {
+			if !yield(p, nil) {
+				return
+			}
 		}
 	}
+}
+
+func readProjections(ctx context.Context, q querier) ([]blastdoor.Projection, error) {
+	ids, err := collect(ctx, q, `SELECT id FROM runs ORDER BY n`, nil, scanString)
+	if err != nil {
+		return nil, fmt.Errorf("listing runs: %w", err)
+	}
+	all := make([]blastdoor.Projection, len(ids))
+	for i, id := range ids {
+		if all[i], err = readProjection(ctx, q, id); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"sync"
 	"time"
 
 	"modernc.org/sqlite"
@@ -47,11 +46,16 @@ func writeSource(path, mode string) string {
 
 func readSource(path string) string { return dataSource(path, "ro", "query_only(1)") }
 
-// reader is a pool of read-only connections with prepared statements.
+// readers is how many reads go on at once.
+const readers = 4
+
+// reader is a fixed set of read-only connections, each with its own prepared
+// statements. A read holds one connection from beginning to end and asks for no
+// second one, so that reads can never wait for each other in a circle.
 type reader struct {
-	db    *sql.DB
-	mu    sync.Mutex
-	stmts map[string]*sql.Stmt
+	db     *sql.DB
+	idle   chan *readConn // all of them, when nobody reads
+	closed chan struct{}
 }
 
 func newReader(path string) (*reader, error) {
@@ -59,83 +63,136 @@ func newReader(path string) (*reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s for reading: %w", path, err)
 	}
-	db.SetMaxOpenConns(4)
-	db.SetMaxIdleConns(4)
-	return &reader{db: db, stmts: make(map[string]*sql.Stmt)}, nil
+	db.SetMaxOpenConns(readers)
+	r := &reader{db: db, idle: make(chan *readConn, readers), closed: make(chan struct{})}
+	for range readers {
+		r.idle <- &readConn{}
+	}
+	return r, nil
 }
 
-func (r *reader) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if stmt, ok := r.stmts[query]; ok {
+// view runs read in one read transaction: everything it reads is of one instant.
+// It must not call view again.
+func (r *reader) view(ctx context.Context, read func(querier) error) error {
+	var c *readConn
+	select {
+	case <-r.closed:
+		return errClosed()
+	default:
+	}
+	select {
+	case c = <-r.idle:
+	case <-r.closed:
+		return errClosed()
+	case <-ctx.Done():
+		return fmt.Errorf("waiting to read: %w", ctx.Err())
+	}
+	defer func() { r.idle <- c }()
+	if err := c.begin(ctx, r.db); err != nil {
+		return fmt.Errorf("beginning to read: %w", err)
+	}
+	defer c.end()
+	return read(c)
+}
+
+// close waits for the reads that are going on.
+func (r *reader) close() error {
+	close(r.closed)
+	var errs []error
+	for range readers {
+		errs = append(errs, (<-r.idle).close())
+	}
+	return errors.Join(append(errs, r.db.Close())...)
+}
+
+// readConn is one connection; it is opened when it is first needed.
+type readConn struct {
+	conn  *sql.Conn
+	stmts map[string]*sql.Stmt
+}
+
+func (c *readConn) begin(ctx context.Context, db *sql.DB) error {
+	if c.conn == nil {
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		c.conn, c.stmts = conn, make(map[string]*sql.Stmt)
+	}
+	stmt, err := c.stmt(ctx, `BEGIN`)
+	if err == nil {
+		_, err = stmt.ExecContext(ctx)
+	}
+	if err != nil {
+		_ = c.close() // it may be in any state: the next read opens a new one
+	}
+	return err
+}
+
+// end ends the transaction whatever became of the caller's context; nothing was
+// written, so nothing can be lost.
+func (c *readConn) end() {
+	stmt, err := c.stmt(context.Background(), `ROLLBACK`)
+	if err == nil {
+		_, err = stmt.ExecContext(context.Background())
+	}
+	if err != nil {
+		_ = c.close()
+	}
+}
+
+func (c *readConn) close() error {
+	if c.conn == nil {
+		return nil
+	}
+	errs := make([]error, 0, len(c.stmts)+1)
+	for _, stmt := range c.stmts {
+		errs = append(errs, stmt.Close())
+	}
+	err := errors.Join(append(errs, c.conn.Close())...)
+	c.conn, c.stmts = nil, nil
+	return err
+}
+
+func (c *readConn) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
+	if stmt, ok := c.stmts[query]; ok {
 		return stmt, nil
 	}
-	stmt, err := r.db.PrepareContext(ctx, query)
+	stmt, err := c.conn.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	r.stmts[query] = stmt
+	c.stmts[query] = stmt
 	return stmt, nil
 }
 
-func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	stmt, err := r.stmt(ctx, query)
+// QueryContext implements querier.
+func (c *readConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	stmt, err := c.stmt(ctx, query)
 	if err != nil {
 		return nil, err
 	}
 	return stmt.QueryContext(ctx, args...)
 }
 
-// QueryRowContext falls back on an unprepared query where preparing fails, which
-// then reports the same error.
-func (r *reader) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	stmt, err := r.stmt(ctx, query)
+// QueryRowContext implements querier. Where preparing fails, the unprepared query
+// fails in the same way.
+func (c *readConn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	stmt, err := c.stmt(ctx, query)
 	if err != nil {
-		return r.db.QueryRowContext(ctx, query, args...)
+		return c.conn.QueryRowContext(ctx, query, args...)
 	}
 	return stmt.QueryRowContext(ctx, args...)
 }
 
-func (r *reader) close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	errs := make([]error, 0, len(r.stmts)+1)
-	for _, stmt := range r.stmts {
-		errs = append(errs, stmt.Close())
-	}
-	return errors.Join(append(errs, r.db.Close())...)
-}
-
-// snapshot is one read transaction: everything read through it is of one instant.
-type snapshot struct {
-	tx     *sql.Tx
-	reader *reader
-}
-
-func (s snapshot) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	stmt, err := s.reader.stmt(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	return s.tx.StmtContext(ctx, stmt).QueryContext(ctx, args...)
-}
-
-func (s snapshot) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	stmt, err := s.reader.stmt(ctx, query)
-	if err != nil {
-		return s.tx.QueryRowContext(ctx, query, args...)
-	}
-	return s.tx.StmtContext(ctx, stmt).QueryRowContext(ctx, args...)
-}
-
-// inSnapshot runs read against one instant of the database.
-func (r *reader) inSnapshot(ctx context.Context, read func(snapshot) error) error {
-	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return fmt.Errorf("beginning to read: %w", err)
-	}
-	defer func() { _ = tx.Rollback() }() // nothing was written, so nothing can be lost
-	return read(snapshot{tx: tx, reader: r})
+// viewed returns what read returns, in one read transaction.
+func viewed[T any](ctx context.Context, r *reader, read func(querier) (T, error)) (T, error) {
+	var out T
+	err := r.view(ctx, func(q querier) (err error) {
+		out, err = read(q)
+		return err
+	})
+	return out, err
 }
 
 // each calls visit for every row and closes the rows whatever happens.
@@ -164,6 +221,16 @@ func collect[T any](ctx context.Context, q querier, query string, args []any, sc
 		return err
 	})
 	return out, err
+}
+
+// list is collect in a read transaction of its own.
+func list[T any](ctx context.Context, r *reader, query string, args []any, scan func(*sql.Rows) (T, error)) ([]T, error) {
+	return viewed(ctx, r, func(q querier) ([]T, error) { return collect(ctx, q, query, args, scan) })
+}
+
+// scanRow scans the one row of a query in a read transaction of its own.
+func scanRow(ctx context.Context, r *reader, query string, args []any, into ...any) error {
+	return r.view(ctx, func(q querier) error { return q.QueryRowContext(ctx, query, args...).Scan(into...) })
 }
 
 func scanString(rows *sql.Rows) (string, error) {

@@ -253,18 +253,18 @@ func OpenReadOnly(ctx context.Context, path string, o Options) (*Store, error) {
 	if s.read, err = newReader(path); err != nil {
 		return nil, err
 	}
-	if err := s.prepareReading(ctx, o); err != nil {
+	if err := s.read.view(ctx, func(q querier) error { return s.prepareReading(ctx, q, o) }); err != nil {
 		return nil, errors.Join(err, s.read.close())
 	}
 	return s, nil
 }
 
-func (s *Store) prepareReading(ctx context.Context, o Options) error {
+func (s *Store) prepareReading(ctx context.Context, q querier, o Options) error {
 	scripts, err := migrations()
 	if err != nil {
 		return err
 	}
-	version, err := schemaVersion(ctx, s.read.db, s.path, len(scripts))
+	version, err := schemaVersion(ctx, q, s.path, len(scripts))
 	if err != nil {
 		return err
 	}
@@ -273,7 +273,7 @@ func (s *Store) prepareReading(ctx context.Context, o Options) error {
 			Msg:  fmt.Sprintf("database has schema %d, this program reads %d", version, len(scripts)),
 			Want: "start the bot once: it migrates"}
 	}
-	origin, public, err := readDeployment(ctx, s.read.db)
+	origin, public, err := readDeployment(ctx, q)
 	if err != nil {
 		return err
 	}
