@@ -29,7 +29,11 @@ func dryRunCard(run *blastdoor.Run, stepID string, planNo int) (Message, error) 
 		blocks := append([]block{title, section(reach(step))}, sections(state)...)
 		return compose(reach(step)+" "+state[0], append(blocks, smallPrint(run, step)))
 	}
-	blocks := []block{title, section(reach(step))}
+	blocks := []block{title}
+	if step.Verdict.Has(blastdoor.BreakGlass) {
+		blocks = append(blocks, section(glassLine(run)))
+	}
+	blocks = append(blocks, section(reach(step)))
 	blocks = append(blocks, sections(append([]markup{verdictLine(step.Verdict)}, reasons(*step.Verdict)...))...)
 	blocks = append(blocks, radiusBlocks(step.Plan)...)
 	blocks = append(blocks, changeBlocks(step.Plan)...)

@@ -14,6 +14,9 @@ func runCard(run *blastdoor.Run) (Message, error) {
 		section(headline(run)),
 		small("Asked for by " + mention(run.Requester.UserID) + ", " + moment(run.RequestedAt)),
 	}
+	if run.BreakGlass != "" {
+		blocks = append(blocks, section(glassLine(run)))
+	}
 	if len(run.Inputs) > 0 {
 		blocks = append(blocks, verbatim(fit(inputLines(run.Inputs), 20, 2000)))
 	}
@@ -28,6 +31,11 @@ func runCard(run *blastdoor.Run) (Message, error) {
 	}
 	blocks = append(blocks, small(foot))
 	return compose(title+". "+headline(run), blocks)
+}
+
+// glassLine says in words that no one can miss that a freeze is to be broken.
+func glassLine(run *blastdoor.Run) markup {
+	return "🚨 *BREAK GLASS* 🚨 " + mention(run.Requester.UserID) + say(" asks to act *in spite of a freeze*. Reason given: “%s”", cut(run.BreakGlass, 500))
 }
 
 // stepLine is one step in one line.

@@ -22,6 +22,8 @@ type command struct {
 	Verb   string // one of verbs
 	Name   string // of the runbook, or the id of the run
 	Inputs map[string]string
+	// BreakGlass is the reason to act in spite of a freeze; empty: none was given.
+	BreakGlass string
 }
 
 // usage of each sub-command, in the order of the help text.
@@ -110,6 +112,21 @@ func parseRunbook(verb string, words []word) (command, error) {
 			return command{}, usageError("give each input once", "input %q is given twice", cut(w.key, 40))
 		}
 		cmd.Inputs[w.key] = w.text
+	}
+	return breakGlass(cmd)
+}
+
+// breakGlass takes the wish to act in spite of a freeze out of the inputs. A wish
+// without a reason is an error, not a wish.
+func breakGlass(cmd command) (command, error) {
+	reason, wished := cmd.Inputs[blastdoor.BreakGlassKey]
+	if !wished {
+		return cmd, nil
+	}
+	delete(cmd.Inputs, blastdoor.BreakGlassKey)
+	if cmd.BreakGlass = strings.TrimSpace(reason); utf8.RuneCountInString(cmd.BreakGlass) < 10 {
+		return command{}, usageError(`say why in a sentence: `+blastdoor.BreakGlassKey+`="the database is on fire"`,
+			"breaking the glass needs a reason of at least 10 characters")
 	}
 	return cmd, nil
 }

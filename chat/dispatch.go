@@ -39,7 +39,7 @@ func (p *processor) do(ctx context.Context, item blastdoor.InboxItem, req reques
 
 func startRequest(item blastdoor.InboxItem, s slashRequest, cmd command) blastdoor.StartRequest {
 	return blastdoor.StartRequest{SourceID: item.ID, Runbook: cmd.Name, Inputs: cmd.Inputs, UserID: s.UserID, TeamID: s.TeamID,
-		Channel: s.Channel, InboxID: item.ID, ResponseURL: s.ResponseURL}
+		Channel: s.Channel, BreakGlass: cmd.BreakGlass, InboxID: item.ID, ResponseURL: s.ResponseURL}
 }
 
 // tell answers a command that only asks.
@@ -69,7 +69,7 @@ func (p *processor) status(ctx context.Context, s slashRequest, id string) (Mess
 		if err != nil {
 			return Message{}, fmt.Errorf("listing runs: %w", err)
 		}
-		return runsReply(s.Channel, runs)
+		return runsReply(s.Channel, runs, p.health())
 	}
 	run, err := p.runs.Run(ctx, id)
 	if blastdoor.ErrNotFound.Is(err) || err == nil && run.Channel != s.Channel && run.Requester.UserID != s.UserID {

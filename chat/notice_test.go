@@ -48,8 +48,10 @@ func TestReplyGoldens(t *testing.T) {
 			Reasons: []blastdoor.Reason{{Code: blastdoor.WithinPolicy, Effect: blastdoor.Allow, Text: "within policy"}}}}}})))
 	golden(t, "reply/runs", must(t)(runsReply(slacksim.Ops, []blastdoor.RunSummary{
 		{ID: "a-1", Runbook: "drain-host-a", Requester: slacksim.Alice, Status: blastdoor.RunWaiting, UpdatedAt: at(1)},
-		{ID: "b-2", Runbook: "scale-auth", Requester: slacksim.Bob, Status: string(blastdoor.RunInDoubt), UpdatedAt: at(0)}})))
-	golden(t, "reply/runs_empty", must(t)(runsReply(slacksim.Ops, nil)))
+		{ID: "b-2", Runbook: "scale-auth", Requester: slacksim.Bob, Status: string(blastdoor.RunInDoubt), UpdatedAt: at(0)}},
+		SocketStatus{Connected: true, Since: at(0), Connections: 1})))
+	golden(t, "reply/runs_empty", must(t)(runsReply(slacksim.Ops, nil, SocketStatus{Connected: true, Since: at(0), Connections: 2})))
+	golden(t, "reply/runs_away", must(t)(runsReply(slacksim.Ops, nil, SocketStatus{})))
 	golden(t, "reply/error", must(t)(errorReply(&blastdoor.Error{Code: blastdoor.ErrNotFound, Msg: `there is no runbook "drain-hots-a"`,
 		Want: "did you mean `drain-host-a`?", Err: fmt.Errorf("a cause that nobody is shown")})))
 	golden(t, "reply/internal", internalReply("3f2a9c41"))

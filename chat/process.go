@@ -37,6 +37,7 @@ type processor struct {
 	timing  Timing
 	wake    chan struct{}
 	settled func() // tells the delivery
+	health  func() SocketStatus
 
 	mu     sync.Mutex
 	flying map[string]bool
@@ -45,7 +46,7 @@ type processor struct {
 
 func newProcessor(o Options) *processor {
 	return &processor{op: o.Operator, runs: o.Runs, shelf: o.Shelf, inbox: o.Inbox, now: o.Now, log: o.Logger, timing: o.Timing,
-		wake: make(chan struct{}, 1), flying: map[string]bool{}, later: map[string]delay{}}
+		health: func() SocketStatus { return SocketStatus{} }, wake: make(chan struct{}, 1), flying: map[string]bool{}, later: map[string]delay{}}
 }
 
 // delay is how often a request has been put off, and until when.

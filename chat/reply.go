@@ -13,7 +13,8 @@ func helpReply() (Message, error) {
 	for _, u := range usages() {
 		lines = append(lines, code("/runbook "+u.form)+"  "+markup(u.says))
 	}
-	lines = append(lines, `Put quotes around a value with spaces: `+code(`reason="two words"`))
+	lines = append(lines, `Put quotes around a value with spaces: `+code(`reason="two words"`),
+		"Where a freeze allows it, its responders may act with a reason: "+code(`/runbook run NAME `+blastdoor.BreakGlassKey+`="the database is on fire"`))
 	return compose("How to use /runbook", sections(lines))
 }
 
@@ -91,17 +92,33 @@ func previewReply(p blastdoor.Preview) (Message, error) {
 	return compose(title, blocks)
 }
 
-// runsReply lists the latest runs of a channel.
-func runsReply(channel string, runs []blastdoor.RunSummary) (Message, error) {
+// runsReply lists the latest runs of a channel, and how the bot is.
+func runsReply(channel string, runs []blastdoor.RunSummary, health SocketStatus) (Message, error) {
+	title := "*Latest runs in* " + channelRef(channel)
 	if len(runs) == 0 {
-		return plainly("No runs in " + channelRef(channel) + " yet. " + code("/runbook list") + " shows what can be run."), nil
+		title = "No runs in " + channelRef(channel) + " yet. " + code("/runbook list") + " shows what can be run."
+		return compose(title, []block{section(title), small(healthLine(health))})
 	}
-	lines := []markup{"*Latest runs in* " + channelRef(channel)}
+	lines := []markup{title}
 	for _, r := range runs {
 		lines = append(lines, summaryLook(r.Status)+" "+code(r.ID)+say(" *%s*, %s, asked for by ", cut(r.Runbook, 64), strings.ReplaceAll(cut(r.Status, 40), "_", " "))+
 			mention(r.Requester)+" · "+moment(r.UpdatedAt))
 	}
-	return compose(lines[0], limit(sections(append(lines, "Everything about one: "+code("/runbook status RUN"))), 45))
+	blocks := limit(sections(append(lines, "Everything about one: "+code("/runbook status RUN"))), 45)
+	return compose(title, append(blocks, small(healthLine(health))))
+}
+
+// healthLine says how the bot is connected. More than one connection means that
+// another process receives some of the commands.
+func healthLine(s SocketStatus) markup {
+	switch {
+	case !s.Connected:
+		return "⚠️ Not connected to Slack right now; messages are sent as soon as it is back."
+	case s.Connections > 1:
+		return say("⚠️ Slack counts *%d* connections of this app: another process receives some of the commands.", s.Connections)
+	default:
+		return say("Connected to Slack since %s, %d connection, %d requests waiting.", moment(s.Since), s.Connections, s.Queue)
+	}
 }
 
 func summaryLook(status string) markup {

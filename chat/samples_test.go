@@ -65,6 +65,13 @@ func sampleStates() map[string]blastdoor.Run {
 	state("quorum", func(_ *blastdoor.Run, step *blastdoor.StepState) {
 		step.Approval.Quorum, step.Approval.Votes = 2, []blastdoor.Vote{vote(slacksim.Bob)}
 	})
+	state("break_glass", func(run *blastdoor.Run, step *blastdoor.StepState) {
+		run.BreakGlass = "the database is on fire"
+		step.Verdict = &blastdoor.Verdict{Decision: blastdoor.NeedsApproval, Reasons: append([]blastdoor.Reason{{Code: blastdoor.BreakGlass,
+			Effect: blastdoor.NeedsApproval, Text: `the glass is broken: freeze "sale" covers everything; the reason given: the database is on fire`}},
+			step.Verdict.Reasons...)}
+		step.Approval.Quorum = 2
+	})
 	state("approved", func(_ *blastdoor.Run, step *blastdoor.StepState) {
 		grant(step, blastdoor.GrantedApproval)
 		step.Status = blastdoor.StatusApproved

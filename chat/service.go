@@ -91,6 +91,7 @@ func New(o Options) (*Service, error) {
 	s.proc, s.send = newProcessor(o), newDeliverer(o, w)
 	s.recv.stored = func() { poke(s.proc.wake) }
 	s.proc.settled = func() { poke(s.send.wake) }
+	s.proc.health = s.recv.Status
 	s.send.moved = s.proc.hurry
 	return s, nil
 }

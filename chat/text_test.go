@@ -96,6 +96,8 @@ func hostile(text func() string) blastdoor.Run {
 	s.Plan.Radius = blastdoor.Radius{Direct: []string{text()}, Dependents: []string{text(), text()}, Downstream: []string{text()},
 		Hosts: []string{text()}, Protected: []string{text()}, Unknown: []string{text()}}
 	s.Verdict.Reasons = []blastdoor.Reason{{Code: blastdoor.ReasonCode(text()), Text: text()}}
+	run.BreakGlass = text()
+	s.Verdict.Reasons = append(s.Verdict.Reasons, blastdoor.Reason{Code: blastdoor.BreakGlass, Text: text()})
 	s.Receipt = &blastdoor.Receipt{Effect: text(), Summary: text(), Key: text()}
 	return run
 }
@@ -117,7 +119,7 @@ func renderAll(run *blastdoor.Run) map[string]func() (Message, error) {
 		"preview":      func() (Message, error) { return previewReply(preview) },
 		"list":         func() (Message, error) { return listReply([]blastdoor.Runbook{book}) },
 		"runs": func() (Message, error) {
-			return runsReply(run.Detail, []blastdoor.RunSummary{{ID: id, Runbook: run.Runbook, Requester: run.Detail, Status: run.Detail}})
+			return runsReply(run.Detail, []blastdoor.RunSummary{{ID: id, Runbook: run.Runbook, Requester: run.Detail, Status: run.Detail}}, SocketStatus{})
 		},
 		"notice": func() (Message, error) {
 			return noticeMessage(blastdoor.Notice{Code: run.Detail, RunID: id, Detail: run.Detail})
