@@ -1,7 +1,11 @@
 package main
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,11 +16,13 @@ import (
 
 // TestTheTablesAreThoseOfTheResults: a number in a document comes from a file.
 func TestTheTablesAreThoseOfTheResults(t *testing.T) {
-	data, err := os.ReadFile("../README.md")
-	require.NoError(t, err)
-	fresh, err := report.WithTables(string(data), "results")
-	require.NoError(t, err)
-	require.Equal(t, fresh, string(data), "`go run ./evals table` makes the tables anew")
+	for _, document := range documents() {
+		data, err := os.ReadFile(filepath.Join("..", document))
+		require.NoError(t, err)
+		fresh, err := report.WithTables(string(data), "results")
+		require.NoError(t, err)
+		require.Equal(t, fresh, string(data), "%s: `go run ./evals table` makes the tables anew", document)
+	}
 	edited, err := report.WithTables("<!-- latency -->\n| verdict | 1 ns |\n<!-- /latency -->", "results")
 	require.NoError(t, err)
 	require.NotContains(t, edited, "| verdict | 1 ns |", "the negative control: a number by hand does not stay")
@@ -34,4 +40,29 @@ func TestAMissedTargetFails(t *testing.T) {
 func TestUnknownNames(t *testing.T) {
 	_, err := choose([]string{"nonsense"})
 	require.ErrorContains(t, err, "latency")
+}
+
+// TestTheTestsThatDocumentsNameExist: a document must not point at a test that has
+// been renamed or deleted.
+func TestTheTestsThatDocumentsNameExist(t *testing.T) {
+	exists := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	require.NoError(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		for _, m := range declared.FindAllStringSubmatch(string(data), -1) {
+			exists[m[1]] = true
+		}
+		return err
+	}))
+	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
+	for _, document := range []string{"EVALS.md", "THREAT_MODEL.md", "ARCHITECTURE.md"} {
+		data, err := os.ReadFile(filepath.Join("..", "docs", document))
+		require.NoError(t, err)
+		for _, m := range named.FindAllStringSubmatch(string(data), -1) {
+			require.True(t, exists[m[1]], "%s names %s, which does not exist", document, m[1])
+		}
+	}
 }

@@ -30,6 +30,9 @@ func main() {
 	}
 }
 
+// documents are the files that hold tables of results.
+func documents() []string { return []string{"README.md", filepath.Join("docs", "EVALS.md")} }
+
 // all lists the evals in the order in which they run.
 func all() []report.Eval {
 	return []report.Eval{latency.Eval()}
@@ -46,7 +49,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if set.NArg() == 1 && set.Arg(0) == "table" {
-		return report.WriteTables(*results, "README.md")
+		return report.WriteTables(*results, documents()...)
 	}
 	chosen, err := choose(set.Args())
 	if err != nil {
