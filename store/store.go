@@ -43,7 +43,6 @@ type Store struct {
 	path      string
 	origin    string
 	signer    note.Signer // nil when opened for reading
-	verifier  note.Verifier
 	read      *reader
 	committer *committer // nil when opened for reading
 	ownership *ownership // nil when opened for reading
@@ -193,7 +192,7 @@ func openOwned(ctx context.Context, path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, signer: key.signer, verifier: key.verifier, now: o.Now, subscribers: make(map[chan struct{}]bool)}
+	s := &Store{path: path, signer: key.signer, now: o.Now, subscribers: make(map[chan struct{}]bool)}
 	if err := s.prepare(ctx, ses, key, o); err != nil {
 		return nil, errors.Join(err, ses.close())
 	}
@@ -273,7 +272,7 @@ func (s *Store) prepareReading(ctx context.Context, q querier, o Options) error 
 			Msg:  fmt.Sprintf("database has schema %d, this program reads %d", version, len(scripts)),
 			Want: "start the bot once: it migrates"}
 	}
-	origin, public, err := readDeployment(ctx, q)
+	origin, _, err := readDeployment(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -282,9 +281,6 @@ func (s *Store) prepareReading(ctx context.Context, q querier, o Options) error 
 			Msg: fmt.Sprintf("this is the database of %q, not of %q", origin, o.Origin)}
 	}
 	s.origin = origin
-	if s.verifier, err = note.NewVerifier(public); err != nil {
-		return &blastdoor.Error{Code: blastdoor.ErrIntegrity, Where: s.path, Msg: "the stored verifier key is damaged", Err: err}
-	}
 	return nil
 }
 

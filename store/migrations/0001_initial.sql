@@ -1,4 +1,5 @@
--- Times are unix nanoseconds; NULL is "no such time". JSON is text.
+-- Times are unix nanoseconds; NULL is "no such time". JSON is text. A closed set
+-- is a chain of comparisons: for IN with a list SQLite builds a table each time.
 
 -- Whose database this is. One row, written when it is created.
 CREATE TABLE deployment (
@@ -17,15 +18,14 @@ CREATE TABLE events (
     run_id     TEXT    NOT NULL CHECK (run_id <> ''),
     seq        INTEGER NOT NULL CHECK (seq >= 1),
     at         INTEGER NOT NULL,
-    kind       TEXT    NOT NULL CHECK (kind IN (
-        'run_requested', 'step_proposed', 'plan_made', 'verdict_given',
-        'approval_requested', 'approval_granted', 'approval_declined', 'approval_refused',
-        'plan_drifted', 'reverify_denied',
-        'apply_intended', 'applied', 'apply_failed', 'apply_unknown', 'apply_abandoned',
-        'observed', 'observe_failed',
-        'check_passed', 'check_failed', 'check_inconclusive',
-        'rollback_intended', 'rolled_back', 'rollback_failed',
-        'escalated', 'run_ended')),
+    kind       TEXT    NOT NULL CHECK (
+        kind = 'run_requested' OR kind = 'step_proposed' OR kind = 'plan_made' OR kind = 'verdict_given'
+        OR kind = 'approval_requested' OR kind = 'approval_granted' OR kind = 'approval_declined'
+        OR kind = 'approval_refused' OR kind = 'plan_drifted' OR kind = 'reverify_denied'
+        OR kind = 'apply_intended' OR kind = 'applied' OR kind = 'apply_failed' OR kind = 'apply_unknown'
+        OR kind = 'apply_abandoned' OR kind = 'observed' OR kind = 'observe_failed' OR kind = 'check_passed'
+        OR kind = 'check_failed' OR kind = 'check_inconclusive' OR kind = 'rollback_intended'
+        OR kind = 'rolled_back' OR kind = 'rollback_failed' OR kind = 'escalated' OR kind = 'run_ended'),
     body       BLOB    NOT NULL CHECK (length(body) > 0),
     chain_hash BLOB    NOT NULL CHECK (length(chain_hash) = 32),
     hashes     BLOB    NOT NULL CHECK (length(hashes) >= 32 AND length(hashes) % 32 = 0),
@@ -54,8 +54,10 @@ CREATE TABLE runs (
     runbook    TEXT    NOT NULL,
     requester  TEXT    NOT NULL,
     channel    TEXT    NOT NULL,
-    status     TEXT    NOT NULL CHECK (status IN ('running', 'waiting',
-        'completed', 'denied', 'failed', 'declined', 'expired', 'cancelled', 'rolled_back', 'in_doubt')),
+    status     TEXT    NOT NULL CHECK (
+        status = 'running' OR status = 'waiting' OR status = 'completed' OR status = 'denied'
+        OR status = 'failed' OR status = 'declined' OR status = 'expired' OR status = 'cancelled'
+        OR status = 'rolled_back' OR status = 'in_doubt'),
     ended      INTEGER NOT NULL CHECK (ended IN (0, 1)),
     updated_at INTEGER,
     wake_at    INTEGER,
@@ -71,7 +73,9 @@ CREATE TABLE approvals (
     run_id      TEXT NOT NULL REFERENCES runs (id),
     step_id     TEXT NOT NULL,
     plan_hash   TEXT NOT NULL CHECK (plan_hash <> ''),
-    status      TEXT NOT NULL CHECK (status IN ('pending', 'granted', 'consumed', 'declined', 'expired', 'void')),
+    status      TEXT NOT NULL CHECK (
+        status = 'pending' OR status = 'granted' OR status = 'consumed' OR status = 'declined'
+        OR status = 'expired' OR status = 'void'),
     expires_at  INTEGER NOT NULL,
     consumed_at INTEGER,
     CHECK ((status = 'consumed') = (consumed_at IS NOT NULL))
@@ -111,7 +115,9 @@ CREATE TABLE deliveries (
     n            INTEGER PRIMARY KEY,
     id           TEXT    NOT NULL UNIQUE CHECK (id <> ''),
     run_id       TEXT    NOT NULL,
-    kind         TEXT    NOT NULL CHECK (kind IN ('run_card', 'dry_run_card', 'radius_list', 'notice', 'reply', 'outcome_note')),
+    kind         TEXT    NOT NULL CHECK (
+        kind = 'run_card' OR kind = 'dry_run_card' OR kind = 'radius_list' OR kind = 'notice'
+        OR kind = 'reply' OR kind = 'outcome_note'),
     step_id      TEXT    NOT NULL,
     plan_no      INTEGER NOT NULL,
     channel      TEXT    NOT NULL,
