@@ -219,7 +219,7 @@ func (r *Runner) previewStep(ctx context.Context, run blastdoor.Run, policy blas
 		return blastdoor.StepPreview{}, fmt.Errorf("asking the planner: %w", err)
 	}
 	step.Proposal = &proposal
-	sealed, err := r.seal(ctx, run.ID, &proposal, policy.GraphWalkBound, true)
+	sealed, err := r.seal(ctx, run.ID, step, policy.GraphWalkBound, true)
 	if err != nil {
 		return blastdoor.StepPreview{}, err
 	}

@@ -51,33 +51,29 @@ func (r *Runner) rehearse(ctx context.Context, run blastdoor.Run, last bool) (bl
 	if err != nil {
 		return run, err
 	}
-	sealed, err := r.seal(ctx, run.ID, run.Current().Proposal, pinned.GraphWalkBound, last)
+	sealed, err := r.seal(ctx, run.ID, run.Current(), pinned.GraphWalkBound, last)
 	if err != nil {
 		return run, err
 	}
 	return r.record(ctx, run, Seal{Sealed: sealed}, extras{})
 }
 
-// seal turns a proposal into a plan. A proposal that cannot be planned becomes a
+// seal turns the step's proposal into a plan. A proposal that cannot be planned becomes a
 // plan with a fault, which the verifier denies; only ErrUnavailable is returned
 // as an error, and not on the last try.
-func (r *Runner) seal(ctx context.Context, runID string, p *blastdoor.Proposal, bound int, last bool) (Sealed, error) {
-	plan := blastdoor.Plan{RunID: runID, StepID: p.StepID, Action: p.Action, Params: p.Params}
+func (r *Runner) seal(ctx context.Context, runID string, step *blastdoor.StepState, bound int, last bool) (Sealed, error) {
+	p := step.Proposal
+	plan := blastdoor.Plan{RunID: runID, StepID: step.Step.ID, Action: p.Action, Params: p.Params, Kind: r.actions[p.Action].Kind}
 	sealed := Sealed{}
-	action, known := r.actions[p.Action]
-	if !known {
-		plan.Fault = fault(blastdoor.UnknownAction, fmt.Sprintf("the environment has no action %q", p.Action))
-	} else {
-		plan.Kind = action.Kind
-		if err := r.Catalogue.ValidateParams(action, p.Params); err != nil {
-			plan.Fault = fault(blastdoor.ParamsInvalid, Words(err))
-		} else if action.Kind == blastdoor.Write {
-			if err := r.dryRun(ctx, &plan, &sealed, bound, last); err != nil {
-				return Sealed{}, err
-			}
-		} else {
-			plan.Radius.Complete = true
+	plan.Fault = r.faultOf(p, step.Step.ID)
+	switch {
+	case plan.Fault != nil:
+	case plan.Kind == blastdoor.Write:
+		if err := r.dryRun(ctx, &plan, &sealed, bound, last); err != nil {
+			return Sealed{}, err
 		}
+	default:
+		plan.Radius.Complete = true // a read reaches nobody
 	}
 	hash, err := plan.Hash()
 	if err != nil {
@@ -85,6 +81,21 @@ func (r *Runner) seal(ctx context.Context, runID string, p *blastdoor.Proposal, 
 	}
 	sealed.Plan, sealed.Hash = plan, hash
 	return sealed, nil
+}
+
+// faultOf says why a proposal cannot even be rehearsed, or nil.
+func (r *Runner) faultOf(p *blastdoor.Proposal, stepID string) *blastdoor.Reason {
+	action, known := r.actions[p.Action]
+	switch {
+	case p.StepID != stepID:
+		return fault(blastdoor.ParamsInvalid, fmt.Sprintf("the proposal is for step %q, not for this one", cut(p.StepID, 64)))
+	case !known:
+		return fault(blastdoor.UnknownAction, fmt.Sprintf("the environment has no action %q", cut(p.Action, 64)))
+	}
+	if err := r.Catalogue.ValidateParams(action, p.Params); err != nil {
+		return fault(blastdoor.ParamsInvalid, Words(err))
+	}
+	return nil
 }
 
 func (r *Runner) dryRun(ctx context.Context, plan *blastdoor.Plan, sealed *Sealed, bound int, last bool) error {
@@ -287,7 +298,7 @@ func (r *Runner) again(ctx context.Context, run blastdoor.Run, last bool) (Seale
 	if err != nil {
 		return Sealed{}, Judgement{}, rules{}, err
 	}
-	sealed, err := r.seal(ctx, run.ID, step.Proposal, pinned.GraphWalkBound, last)
+	sealed, err := r.seal(ctx, run.ID, step, pinned.GraphWalkBound, last)
 	if err != nil {
 		return Sealed{}, Judgement{}, rules{}, err
 	}

@@ -74,17 +74,17 @@ func NewRunner(o Options) (*Runner, error) {
 // Run drives every unfinished run, and those that are poked, until ctx ends; it
 // returns once the runs under way have come to a safe point.
 func (r *Runner) Run(ctx context.Context) error {
-	unfinished, err := r.Journal.Unfinished(ctx)
-	if err != nil {
-		return fmt.Errorf("listing unfinished runs: %w", err)
-	}
 	r.mu.Lock()
 	r.ctx = ctx
 	r.mu.Unlock()
+	// Only now: a run that is begun after the list was read is poked by whoever begins it.
+	unfinished, err := r.Journal.Unfinished(ctx)
 	for _, id := range unfinished {
 		r.Poke(id)
 	}
-	<-ctx.Done()
+	if err == nil {
+		<-ctx.Done()
+	}
 	r.mu.Lock()
 	r.ctx = nil
 	for _, t := range r.timers {
@@ -93,6 +93,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	clear(r.timers)
 	r.mu.Unlock()
 	r.idle.Wait()
+	if err != nil {
+		return fmt.Errorf("listing unfinished runs: %w", err)
+	}
 	return nil
 }
 

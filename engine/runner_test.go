@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -288,6 +289,22 @@ func TestProposalsThatCannotBePlannedAreDenied(t *testing.T) {
 			require.True(t, run.Steps[0].Verdict.Has(code), "%s: %v", runbook, run.Steps[0].Verdict)
 		})
 	}
+}
+
+// stray proposes for another step than it was asked about.
+type stray struct{}
+
+func (stray) Propose(_ context.Context, _ blastdoor.Run, step blastdoor.StepState) (blastdoor.Proposal, error) {
+	return blastdoor.Proposal{StepID: "other", Action: step.Step.Action, Params: step.Step.Params, Confidence: 1, Planner: "stray"}, nil
+}
+
+func TestAProposalForAnotherStepIsDenied(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		b.runner.Planner = stray{}
+		run := b.run(b.begin("restart-solo"))
+		require.Equal(t, blastdoor.RunDenied, run.Outcome)
+		require.True(t, run.Steps[0].Verdict.Has(blastdoor.ParamsInvalid))
+	})
 }
 
 func TestADeniedStepSkipsTheRest(t *testing.T) {
