@@ -16,8 +16,10 @@ import (
 	"strings"
 	"time"
 
+	"blastdoor/evals/itbench"
 	"blastdoor/evals/latency"
 	"blastdoor/evals/report"
+	slackdays "blastdoor/evals/slack"
 )
 
 func main() {
@@ -35,7 +37,7 @@ func documents() []string { return []string{"README.md", filepath.Join("docs", "
 
 // all lists the evals in the order in which they run.
 func all() []report.Eval {
-	return []report.Eval{latency.Eval()}
+	return []report.Eval{slackdays.Eval(), itbench.Eval(), latency.Eval()}
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {

@@ -24,17 +24,22 @@ type Figure struct {
 	Unit   string  `json:"unit"`
 	Target float64 `json:"target,omitempty"` // 0: none, for information
 	// AtLeast: the value must not be below the target; otherwise not above it.
-	AtLeast bool    `json:"at_least,omitempty"`
-	Ratio   float64 `json:"ratio,omitempty"` // value over target
-	P95     float64 `json:"p95,omitempty"`   // in Unit, where Value is a median
-	Count   int     `json:"count,omitempty"`
-	Passed  bool    `json:"passed"`
-	Note    string  `json:"note,omitempty"`
+	AtLeast bool `json:"at_least,omitempty"`
+	// None: the value must be zero; Target is then not read.
+	None   bool    `json:"none,omitempty"`
+	Ratio  float64 `json:"ratio,omitempty"` // value over target
+	P95    float64 `json:"p95,omitempty"`   // in Unit, where Value is a median
+	Count  int     `json:"count,omitempty"`
+	Passed bool    `json:"passed"`
+	Note   string  `json:"note,omitempty"`
 }
 
 func (f Figure) judged() Figure {
 	f.Passed = true
-	if f.Target != 0 {
+	switch {
+	case f.None:
+		f.Passed = f.Value == 0
+	case f.Target != 0:
 		f.Ratio = f.Value / f.Target
 		f.Passed = f.Value <= f.Target
 		if f.AtLeast {
@@ -98,11 +103,15 @@ func New(e Eval, figures []Figure, began time.Time) Result {
 func (r Result) Print(w io.Writer) {
 	for _, f := range r.Figures {
 		word, target := "", ""
-		if f.Target != 0 {
+		if f.Target != 0 || f.None {
 			word = "ok"
 			if !f.Passed {
 				word = "MISSED"
 			}
+		}
+		if f.None {
+			target = "none"
+		} else if f.Target != 0 {
 			sign := "≤"
 			if f.AtLeast {
 				sign = "≥"

@@ -23,6 +23,9 @@ func table(r Result) string {
 				word = fmt.Sprintf("**missed**, %.2f × the target", f.Ratio)
 			}
 		}
+		if f.None {
+			target, word = "none", map[bool]string{true: "ok", false: "**missed**"}[f.Passed]
+		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", f.Name, number(f.Value, f.Unit), target, word)
 	}
 	fmt.Fprintf(&b, "\n%s, commit %s, %s. Caveat: %s.\n", r.Machine, r.Commit, r.Date, r.Caveat)
