@@ -18,6 +18,8 @@ type Timing struct {
 	Stale  time.Duration // after which a stored request to run something is not started (15 min)
 	Stop   time.Duration // for each stage of stopping (5 s)
 	Ping   time.Duration // without a ping from Slack after which the socket is dead (30 s)
+	// Patience is the longest pause between two attempts to connect (20 s).
+	Patience time.Duration
 }
 
 func (t Timing) withDefaults() Timing {
@@ -25,7 +27,7 @@ func (t Timing) withDefaults() Timing {
 		field *time.Duration
 		value time.Duration
 	}{{&t.Again, time.Second}, {&t.Look, 2500 * time.Millisecond}, {&t.GiveUp, 2 * time.Minute},
-		{&t.Stale, 15 * time.Minute}, {&t.Stop, 5 * time.Second}, {&t.Ping, 30 * time.Second}} {
+		{&t.Stale, 15 * time.Minute}, {&t.Stop, 5 * time.Second}, {&t.Ping, 30 * time.Second}, {&t.Patience, 20 * time.Second}} {
 		if *f.field <= 0 {
 			*f.field = f.value
 		}
@@ -86,7 +88,8 @@ func New(o Options) (*Service, error) {
 		return nil, fmt.Errorf("making the chat service: %w", err)
 	}
 	s := &Service{o: o, web: w}
-	s.recv = &receiver{smc: socketmode.New(w.api, socketmode.OptionPingInterval(o.Timing.Ping)), inbox: o.Inbox, appID: o.AppID,
+	s.recv = &receiver{dial: func() *socketmode.Client { return socketmode.New(w.api, socketmode.OptionPingInterval(o.Timing.Ping)) },
+		patience: o.Timing.Patience, inbox: o.Inbox, appID: o.AppID,
 		now: o.Now, log: o.Logger, queue: make(chan socketmode.Request, intakeQueue)}
 	s.proc, s.send = newProcessor(o), newDeliverer(o, w)
 	s.recv.stored = func() { poke(s.proc.wake) }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slack-go/slack"
 	"github.com/slack-go/slack/socketmode"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -506,4 +507,32 @@ func TestOptionsAreChecked(t *testing.T) {
 		_, err := New(o)
 		require.ErrorContains(t, err, name)
 	}
+}
+
+// TestALongOutageDoesNotMakeTheBotDeaf: a client whose pauses have grown is replaced
+// instead of being waited for; a pause that Slack asks for is kept.
+func TestALongOutageDoesNotMakeTheBotDeaf(t *testing.T) {
+	b := newBench(t, slacksim.Options{})
+	b.opts.Timing.Patience = time.Millisecond // the client's first pause is longer
+	b.start()
+	before := len(b.ws.Calls("apps.connections.open"))
+	b.ws.Inject(slacksim.Fault{Method: "apps.connections.open", Kind: slacksim.Status, Status: 503, Times: 3})
+	b.ws.DropSockets()
+	_, err := b.ws.WaitEntry(b.ctx(), "three refusals and a connection", func(slacksim.Entry) bool {
+		return len(b.ws.Calls("apps.connections.open")) >= before+4
+	})
+	require.NoError(t, err)
+	require.NoError(t, b.ws.WaitConnected(b.ctx()))
+	assert.Contains(t, b.log.String(), "connecting to Slack anew")
+	require.Empty(t, b.slash("alice", "/runbook help").Shown)
+	b.hears("alice", "/runbook plan NAME")
+
+	r := &receiver{patience: time.Second, log: slog.New(slog.DiscardHandler), now: time.Now}
+	slow := func(cause error, wait time.Duration) error {
+		return r.event(t.Context(), socketmode.Event{Type: socketmode.EventTypeConnectionError,
+			Data: &slack.ConnectionErrorEvent{Backoff: wait, ErrorObj: cause}})
+	}
+	require.NoError(t, slow(errors.New("refused"), time.Second))
+	require.ErrorIs(t, slow(errors.New("refused"), time.Minute), errSlow)
+	require.NoError(t, slow(&slack.RateLimitedError{RetryAfter: time.Minute}, time.Minute))
 }

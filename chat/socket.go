@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slack-go/slack"
@@ -33,13 +34,16 @@ const (
 // that order. A block_actions envelope is never sent twice, so a click that is not
 // stored must not be acknowledged: the person then sees a warning and clicks again.
 type receiver struct {
-	smc    *socketmode.Client
+	dial   func() *socketmode.Client // makes a client, not yet connected
+	smc    atomic.Pointer[socketmode.Client]
 	inbox  Inbox
 	self   installation
 	appID  string // empty: learnt from hello
 	now    func() time.Time
 	log    *slog.Logger
 	stored func() // tells the processor
+	// patience is the longest pause between two attempts to connect.
+	patience time.Duration
 
 	queue chan socketmode.Request
 
@@ -64,9 +68,7 @@ type SocketStatus struct {
 func (r *receiver) receive(ctx context.Context) error {
 	socketCtx, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
-	ended := make(chan error, 1)
-	go func() { ended <- r.smc.RunContext(socketCtx) }()
-
+	line := r.open(socketCtx)
 	var workers sync.WaitGroup
 	for range acceptWorkers {
 		workers.Go(func() {
@@ -75,42 +77,77 @@ func (r *receiver) receive(ctx context.Context) error {
 			}
 		})
 	}
-	err := r.loop(ctx, ended)
+	err := r.loop(ctx, line)
+	for errors.Is(err, errSlow) {
+		line.close()
+		if pause(ctx, r.patience); ctx.Err() == nil {
+			r.log.InfoContext(ctx, "connecting to Slack anew instead of waiting longer")
+		}
+		line = r.open(socketCtx)
+		err = r.loop(ctx, line)
+	}
 	// Intake has stopped. What is queued is still stored and acknowledged while the
 	// socket is open; what Slack sends meanwhile is not, and stays Slack's.
 	close(r.queue)
 	workers.Wait()
-	hangUp()
-	r.drain(ended)
+	line.close()
 	return err
 }
 
-// loop does nothing but hand over: a blocked reader would kill the connection
-// without a sign.
-func (r *receiver) loop(ctx context.Context, ended chan error) error {
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// errSlow says that the client is about to wait longer than we want to be deaf.
+var errSlow = errors.New("the client waits too long before it connects again")
+
+// line is a running client.
+type line struct {
+	smc    *socketmode.Client
+	hangUp context.CancelFunc
+	ended  chan error
+}
+
+func (r *receiver) open(ctx context.Context) line {
+	ctx, hangUp := context.WithCancel(ctx)
+	l := line{smc: r.dial(), hangUp: hangUp, ended: make(chan error, 1)}
+	r.smc.Store(l.smc)
+	go func() { l.ended <- l.smc.RunContext(ctx) }()
+	return l
+}
+
+// close hangs up and reads the events that are left until the client has ended,
+// so that no goroutine of it stays behind blocked.
+func (l line) close() {
+	l.hangUp()
 	for {
 		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-ended:
-			ended <- err
-			return fmt.Errorf("listening to Slack: %w", explain(err))
-		case ev := <-r.smc.Events:
-			if err := r.event(ctx, ev); err != nil {
-				return err
-			}
+		case <-l.smc.Events:
+		case <-l.ended:
+			return
 		}
 	}
 }
 
-// drain reads the events that are left until the client has ended, so that no
-// goroutine of it stays behind blocked.
-func (r *receiver) drain(ended chan error) {
+// loop does nothing but hand over: a blocked reader would kill the connection
+// without a sign.
+func (r *receiver) loop(ctx context.Context, l line) error {
 	for {
 		select {
-		case <-r.smc.Events:
-		case <-ended:
-			return
+		case <-ctx.Done():
+			return nil
+		case err := <-l.ended:
+			l.ended <- err
+			return fmt.Errorf("listening to Slack: %w", explain(err))
+		case ev := <-l.smc.Events:
+			if err := r.event(ctx, ev); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -129,6 +166,11 @@ func (r *receiver) event(ctx context.Context, ev socketmode.Event) error {
 			r.log.WarnContext(ctx, "connecting to Slack", "err", e.ErrorObj, "attempt", e.Attempt, "wait", e.Backoff)
 			if _, hopeless := fatal(e.ErrorObj); hopeless {
 				return fmt.Errorf("connecting to Slack: %w", explain(e.ErrorObj))
+			}
+			// A pause that Slack asks for is kept; one that has only grown is not:
+			// after a long outage the client would be deaf for minutes.
+			if _, asked := errors.AsType[*slack.RateLimitedError](e.ErrorObj); !asked && e.Backoff > r.patience {
+				return errSlow
 			}
 		}
 	case socketmode.EventTypeInvalidAuth:
@@ -177,7 +219,7 @@ func (r *receiver) handle(ctx context.Context, req socketmode.Request) {
 	}
 	ackCtx, cancel := context.WithTimeout(ctx, ackWithin)
 	defer cancel()
-	if err := r.smc.AckCtx(ackCtx, req.EnvelopeID, nil); err != nil {
+	if err := r.smc.Load().AckCtx(ackCtx, req.EnvelopeID, nil); err != nil {
 		r.log.WarnContext(ctx, "acknowledging an envelope", "envelope", req.EnvelopeID, "err", err)
 	}
 }
