@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -67,16 +66,17 @@ func createKey(path, origin string) error {
 	if err != nil {
 		return fmt.Errorf("generating the signing key: %w", err)
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
+	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
+	draft := path + ".new"
+	file, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("creating the signing key: %w", err)
 	}
 	_, err = file.WriteString(secret + "\n")
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return errors.Join(fmt.Errorf("writing the signing key: %w", err), os.Remove(path))
+		return fmt.Errorf("writing the signing key: %w", err)
 	}
-	return nil
+	return os.Rename(draft, path)
 }

@@ -85,6 +85,7 @@ type Result struct {
 	Commit  string   `json:"commit"`
 	Date    string   `json:"date"`
 	Seconds float64  `json:"seconds"`
+	Skipped string   `json:"skipped,omitempty"` // why it could not be run here
 }
 
 // New judges the figures of an eval that began then.

@@ -11,6 +11,9 @@ import (
 // table renders a result file as a Markdown table, its caveat beneath it.
 func table(r Result) string {
 	var b strings.Builder
+	if r.Skipped != "" {
+		fmt.Fprintf(&b, "**Skipped, which is no pass:** %s\n\n", r.Skipped)
+	}
 	b.WriteString("| what | measured | target | |\n|---|--:|--:|---|\n")
 	for _, f := range r.Figures {
 		target, word := "", ""

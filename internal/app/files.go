@@ -68,15 +68,21 @@ func createMACKey(path string) error {
 	if _, err := rand.Read(key[:]); err != nil {
 		return fmt.Errorf("making the key for messages: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
+	// Written whole under another name: a key that a crash has left half-written
+	// would be taken for the deployment's.
+	if _, err := os.Lstat(path); err == nil {
 		return nil // left by an Init that was interrupted
 	}
+	draft := path + ".new"
+	f, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("making the key for messages: %w", err)
 	}
 	_, err = fmt.Fprintln(f, hex.EncodeToString(key[:]))
-	return errors.Join(err, f.Sync(), f.Close())
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("making the key for messages: %w", err)
+	}
+	return os.Rename(draft, path)
 }
 
 func readMACKey(path string) ([]byte, error) {
