@@ -162,6 +162,10 @@ func underFaults[T any](ctx context.Context, e *Env, m Method, work func(view) (
 		return none, e.unavailable(err)
 	}
 	if f.Kind == "" {
+		// The faults have ended while this call waited for its turn; the world may have moved too.
+		if v, err = e.look(ctx); err != nil {
+			return none, err
+		}
 		return work(v)
 	}
 	if f.Kind == FailAfter || f.Kind == HangAfter {

@@ -89,10 +89,11 @@ func (b *botProcess) await(ctx context.Context, wait func(context.Context) error
 	defer cancel(nil)
 	done := make(chan struct{})
 	defer close(done)
+	ended := b.ended // of this process: the next one has its own
 	go func() {
 		select {
-		case err := <-b.ended:
-			b.ended <- err
+		case err := <-ended:
+			ended <- err
 			cancel(fmt.Errorf("the bot ended by itself (%w); its log says:\n%s", err, b.tail()))
 		case <-done:
 		}

@@ -116,11 +116,16 @@ func withoutSettings(environ []string) []string {
 }
 
 func (d *demonstration) startBot(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	// The socket of a bot that was killed looks alive for a moment; a click must not
+	// go there.
+	if err := d.ws.WaitConnections(ctx, 0); err != nil {
+		return err
+	}
 	if err := d.bot.start(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
 	return d.bot.await(ctx, d.ws.WaitConnected)
 }
 

@@ -37,6 +37,7 @@ type Config struct {
 	SlackAPIURL string // empty: Slack's own
 	BotToken    string
 	AppToken    string
+	Planner     engine.Planner // nil: each step as people wrote it
 	Timing      chat.Timing
 	Now         func() time.Time
 	Logger      *slog.Logger
@@ -83,7 +84,10 @@ func (b *Bot) open(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	b.runner, err = engine.NewRunner(engine.Options{Environment: b.env, Planner: engine.Script{}, Journal: b.store, Board: b.store,
+	if c.Planner == nil {
+		c.Planner = engine.Script{}
+	}
+	b.runner, err = engine.NewRunner(engine.Options{Environment: b.env, Planner: c.Planner, Journal: b.store, Board: b.store,
 		Directory: directory, Catalogue: library, Now: c.Now, Logger: c.Logger, AfterDecision: b.signHead})
 	if err != nil {
 		return err
@@ -180,6 +184,24 @@ func (b *Bot) Run(ctx context.Context) error {
 	b.signHead(context.WithoutCancel(ctx))
 	return err
 }
+
+// Wake has every unfinished run looked at again, for whoever has moved the clock:
+// timers run on real time and would not notice.
+func (b *Bot) Wake(ctx context.Context) error {
+	unfinished, err := b.store.Unfinished(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range unfinished {
+		b.runner.Poke(id)
+	}
+	b.chat.Poke()
+	return nil
+}
+
+// Subscribe returns a channel that receives after every commit to the log, at
+// least once after the last of several. Call cancel when done.
+func (b *Bot) Subscribe() (changed <-chan struct{}, cancel func()) { return b.store.Subscribe() }
 
 // Status is the state of the connection to Slack.
 func (b *Bot) Status() chat.SocketStatus { return b.chat.Status() }

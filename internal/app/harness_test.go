@@ -43,6 +43,7 @@ type house struct {
 	mu      sync.Mutex
 	forward time.Duration // how far the bot's clock is ahead
 	stopBot func() error
+	done    <-chan struct{} // closed when the bot has ended
 }
 
 // setup is what differs between houses; the zero value is the shipped program in
@@ -53,6 +54,9 @@ type setup struct {
 	runbooks bool // a directory of its own with the shipped runbooks, to be edited
 	asleep   bool // do not start the bot
 }
+
+// patience bounds every wait; only a test that fails waits so long.
+const patience = 3 * time.Minute
 
 // quick are pauses short enough for tests and long enough for a loaded machine.
 func quick() chat.Timing {
@@ -106,7 +110,12 @@ func (h *house) start() {
 	require.NoError(h.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- bot.Run(ctx) }()
+	done := make(chan struct{})
+	h.done = done
+	go func() {
+		ended <- bot.Run(ctx)
+		close(done)
+	}()
 	h.stopBot = sync.OnceValue(func() error {
 		cancel()
 		err := <-ended
@@ -124,6 +133,18 @@ func (h *house) stop() {
 		require.NoError(h.t, h.stopBot())
 	}
 	h.stopBot = nil
+}
+
+// ended waits until the bot ends by itself and returns why.
+func (h *house) ended() error {
+	h.t.Helper()
+	defer func() { h.stopBot = nil }()
+	select {
+	case <-h.done:
+	case <-h.ctx().Done():
+		h.t.Fatal("the bot did not end")
+	}
+	return h.stopBot()
 }
 
 func (h *house) restart() {
@@ -167,7 +188,7 @@ func (h *house) allMessages() []slacksim.Message {
 }
 
 func (h *house) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	h.t.Cleanup(cancel)
 	return ctx
 }
@@ -271,7 +292,7 @@ func (h *house) hears(who string, words []string, do func()) string {
 	require.NoError(h.t, err, "%s should hear %q", who, words)
 	text := read(m)
 	for _, word := range words {
-		require.Contains(h.t, text, word)
+		require.Contains(h.t, strings.ToLower(text), strings.ToLower(word)) // a sentence begins with a capital
 	}
 	for _, person := range everyone {
 		if person != who {

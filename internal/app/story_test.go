@@ -159,7 +159,7 @@ func TestTheRequesterTakesItBack(t *testing.T) {
 
 	id = h.run("alice", "restart-cache")
 	card = h.card(id)
-	h.hears("mallory", []string{"only the person who asked", "Decline"}, func() { h.slash("mallory", "/runbook cancel "+id) })
+	h.hears("mallory", []string{"Only the person who asked", "Decline"}, func() { h.slash("mallory", "/runbook cancel "+id) })
 	h.hears("alice", []string{"cancelled", id}, func() { h.slash("alice", "/runbook cancel "+id) })
 	h.ends(id, "Cancelled")
 	require.Empty(t, h.becomes(card, "Cancelled").Buttons())
