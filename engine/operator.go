@@ -54,12 +54,13 @@ func (r *Runner) Start(ctx context.Context, req blastdoor.StartRequest) (string,
 	if err != nil {
 		return "", err
 	}
-	id, _, err = r.Journal.Begin(ctx, req.SourceID, commit)
+	began, _, err := r.Journal.Begin(ctx, req.SourceID, commit)
 	if err != nil {
+		r.lookLater(id)
 		return "", fmt.Errorf("beginning run %s: %w", commit.RunID, err)
 	}
-	r.Poke(id)
-	return id, nil
+	r.Poke(began)
+	return began, nil
 }
 
 func (r *Runner) resolveRequest(ctx context.Context, req blastdoor.StartRequest) (blastdoor.Runbook, blastdoor.Params, []blastdoor.Step, error) {
@@ -110,6 +111,7 @@ func (r *Runner) Click(ctx context.Context, click blastdoor.Click) error {
 		return err
 	}
 	if err := r.Journal.Commit(ctx, commit); err != nil {
+		r.lookLater(run.ID)
 		return fmt.Errorf("recording the click on %s: %w", run.ID, err)
 	}
 	if extra.deliveries == nil {
@@ -118,6 +120,10 @@ func (r *Runner) Click(ctx context.Context, click blastdoor.Click) error {
 	r.Poke(run.ID)
 	return nil
 }
+
+// lookLater drives a run after a commit that was answered with an error: it may be
+// durable all the same, or become so, and nobody else would drive the run then.
+func (r *Runner) lookLater(runID string) { r.wakeAt(runID, r.Now().Add(brokenPause)) }
 
 // voteOf looks everything up that decides whether the click counts. A person who
 // cannot be looked up is nobody, and nobody's click counts.
