@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -10,16 +11,16 @@ import (
 	"blastdoor"
 )
 
-// busyStart begins a run in the instant after the unfinished ones were listed.
+// busyStart does something in the instant after the unfinished runs were listed.
 type busyStart struct {
 	Journal
-	begin func()
+	meanwhile func()
 }
 
 func (j busyStart) Unfinished(ctx context.Context) ([]string, error) {
 	ids, err := j.Journal.Unfinished(ctx)
-	j.begin()
-	return ids, err
+	j.meanwhile()
+	return ids, errors.Join(err, ctx.Err())
 }
 
 // TestARunBegunWhileTheRunnerStarts is driven, though it is not on the list that
@@ -39,4 +40,24 @@ func TestARunBegunWhileTheRunnerStarts(t *testing.T) {
 		require.NoError(t, <-done)
 		require.Equal(t, blastdoor.RunCompleted, b.run(b.store.History()[0].RunID).Outcome)
 	})
+}
+
+// TestStoppedWhileTheRunnerStarts: being told to stop is no error, however early.
+func TestStoppedWhileTheRunnerStarts(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		b.stop()
+		ctx, cancel := context.WithCancel(t.Context())
+		b.runner.Journal = busyStart{b.store, cancel}
+		require.NoError(t, b.runner.Run(ctx))
+
+		b.runner.Journal = brokenList{b.store}
+		require.ErrorContains(t, b.runner.Run(t.Context()), "listing unfinished runs")
+	})
+}
+
+// brokenList cannot say which runs are unfinished.
+type brokenList struct{ Journal }
+
+func (brokenList) Unfinished(context.Context) ([]string, error) {
+	return nil, errors.New("the disk is gone")
 }

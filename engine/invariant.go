@@ -14,8 +14,13 @@ type Evidence struct {
 	History []blastdoor.Event
 	// Earlier is an earlier reading of History, or nil.
 	Earlier []blastdoor.Event
-	// Ledger holds the idempotency keys of the environment's effects, in order.
+	// Ledger holds the idempotency keys of the environment's effects, in order;
+	// nil: the ledger is not at hand, and nothing is held against it. Of a live
+	// system it must be read before History.
 	Ledger []string
+	// LaterLedger is the ledger read after History; nil: nothing was running, and
+	// Ledger is that too.
+	LaterLedger []string
 	// Projections by run, as stored; nil: not checked.
 	Projections map[string]blastdoor.Projection
 	// Policies by digest; nil: verdicts are not computed again.
@@ -74,6 +79,11 @@ func (c *checker) event(e *blastdoor.Event) {
 	switch body := e.Body.(type) {
 	case *blastdoor.VerdictGiven:
 		c.verdict(before, body.PolicyDigest, *before.StepByID(e.Step).Plan, body.Circumstances, body.Verdict)
+	case *blastdoor.ReverifyDenied:
+		// Where the plan had drifted as well, the denied plan is not stored.
+		if step := before.StepByID(e.Step); step.PlanHash == body.PlanHash {
+			c.verdict(before, body.PolicyDigest, *step.Plan, body.Circumstances, body.Verdict)
+		}
 	case *blastdoor.ApplyIntended:
 		c.intent(before, e, body)
 	case *blastdoor.Applied:
@@ -178,16 +188,25 @@ func (c *checker) effects() {
 			c.add(2, "the ledger holds an effect under key %s, which no intent names", key)
 		}
 	}
-	for id, run := range c.runs {
-		if !run.Ended() || run.Outcome == blastdoor.RunInDoubt {
-			continue
-		}
+	for id := range c.runs {
+		run := c.runs[id]
 		for i := range run.Steps {
-			step := &run.Steps[i]
-			if step.Intent != nil && step.Receipt == nil && slices.Contains(c.e.Ledger, step.Intent.Key) {
-				c.add(5, "run %s ended as %s, yet step %s took effect", id, run.Outcome, step.Step.ID)
-			}
+			c.effect(&run, &run.Steps[i])
 		}
+	}
+}
+
+// effect holds what a step says of its effect against the ledger.
+func (c *checker) effect(run *blastdoor.Run, step *blastdoor.StepState) {
+	if step.Intent == nil || c.e.Ledger == nil {
+		return
+	}
+	happened := slices.Contains(c.e.Ledger, step.Intent.Key)
+	switch {
+	case step.Receipt != nil && !happened && !slices.Contains(c.e.LaterLedger, step.Intent.Key):
+		c.add(2, "run %s records an effect of step %s that the ledger does not hold", run.ID, step.Step.ID)
+	case step.Receipt == nil && happened && run.Ended() && run.Outcome != blastdoor.RunInDoubt:
+		c.add(5, "run %s ended as %s, yet step %s took effect", run.ID, run.Outcome, step.Step.ID)
 	}
 }
 

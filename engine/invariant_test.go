@@ -73,6 +73,7 @@ func TestThePropertiesBite(t *testing.T) {
 	}{
 		"two effects under one key":         {Evidence{History: good, Ledger: []string{key, key}}, "property 1"},
 		"an effect without intent":          {Evidence{History: good, Ledger: []string{key, "bd1-other"}}, "property 2"},
+		"an effect that never was":          {Evidence{History: good, Ledger: []string{}}, "property 2"},
 		"an outcome without intent":         {Evidence{History: edit(good, func(b *blastdoor.Applied) { b.Receipt.Key = "x" })}, "property 2"},
 		"an intent of another key":          {Evidence{History: edit(good, func(b *blastdoor.ApplyIntended) { b.Key = "x" })}, "property 3"},
 		"an intent of a denied plan":        {Evidence{History: edit(good, func(b *blastdoor.ApplyIntended) { b.Verdict = never })}, "property 3"},

@@ -29,7 +29,9 @@ type Environment interface {
 	Apply(ctx context.Context, key string, plan blastdoor.Plan) (blastdoor.Receipt, error)
 
 	// Lookup says what became of a key. It must answer OutcomeUnknown rather than
-	// guess; the receipt is set for OutcomeApplied.
+	// guess, also while a write under the key may still be on its way: NotApplied
+	// lets a run end, and a write that lands after that is nobody's. The receipt is
+	// set for OutcomeApplied.
 	Lookup(ctx context.Context, key string) (blastdoor.Outcome, blastdoor.Receipt, error)
 }
 

@@ -93,7 +93,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	clear(r.timers)
 	r.mu.Unlock()
 	r.idle.Wait()
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("listing unfinished runs: %w", err)
 	}
 	return nil
@@ -142,8 +142,8 @@ func (r *Runner) drive(ctx context.Context, runID string) {
 const brokenPause = 30 * time.Second
 
 // advanceSafely keeps one broken run from stopping the others. What does not
-// verify is left alone until somebody looks: it is driven again only after a
-// click or a restart, and refused again.
+// verify, or is not there, is left alone until somebody looks: it is driven again
+// only after a click or a restart, and refused again.
 func (r *Runner) advanceSafely(ctx context.Context, runID string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -154,7 +154,7 @@ func (r *Runner) advanceSafely(ctx context.Context, runID string) {
 	switch {
 	case err != nil && ctx.Err() == nil:
 		r.Logger.ErrorContext(ctx, "run stopped", "run", runID, "err", err)
-		if !blastdoor.ErrIntegrity.Is(err) {
+		if !blastdoor.ErrIntegrity.Is(err) && !blastdoor.ErrNotFound.Is(err) {
 			r.wakeAt(runID, r.Now().Add(brokenPause))
 		}
 	case !wake.IsZero():

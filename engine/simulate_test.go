@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	simulateRuns = flag.Int("simulate.runs", 0, "play at least so many runs with faults: pairs of faults exhaustively, then more at random; 0: single faults and a few at random")
+	simulateRuns = flag.Int("simulate.runs", 0, "play at least so many runs with faults: every single fault and every pair, then more at random; 0: a third of the single faults and a few at random")
 	simulateSeed = flag.Uint64("simulate.seed", 1, "seed of the first random play; the next has the next")
 	simulatePlay = flag.String("simulate.play", "", `play one run and tell it: "STORY CALL:FLAVOUR …" or "seed N"`)
 )
@@ -129,10 +129,10 @@ func (f *figures) count(p play, r result, sort *int, each func(play, result)) {
 	}
 }
 
-// TestSimulate plays runs with a fault at every call of every port, in every
-// flavour; with -simulate.runs also with every two faults, and with more at random.
-// After every step the ten properties hold, and when the faults have stopped every
-// run ends or waits for a human.
+// TestSimulate plays runs with one fault, at a third of all calls of ports; with
+// -simulate.runs at every call in every flavour, with every two faults, and with more
+// at random. After every step the ten properties hold, and when the faults have
+// stopped every run ends or waits for a human.
 func TestSimulate(t *testing.T) {
 	if *simulatePlay != "" {
 		replay(t, *simulatePlay)
@@ -262,8 +262,7 @@ func brokenParts() map[string]parts {
 }
 
 // foundOut returns how many plays it took until a broken part was noticed by the
-// property that it breaks, or 0. A
-// play in which only the answer of a write is lost or late is enough for each.
+// property that it breaks, or 0. Plays in which an answer is lost or late are enough.
 func foundOut(t *testing.T, plays []play, with parts) int {
 	n := 0
 	for _, p := range plays {

@@ -36,8 +36,8 @@ func Verify(ctx context.Context, files Files, o store.AuditOptions, now func() t
 		return Audit{}, err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	// The ledger is read first: whatever is in it was intended before, and is in
-	// any later reading of the log.
+	// The ledger is read before the log and after it: what is in the first reading
+	// was intended before, and what the log records is in the second.
 	audit.Ledger = -1
 	ledger, found, err := readLedger(ctx, files, now)
 	if err != nil {
@@ -54,6 +54,9 @@ func Verify(ctx context.Context, files Files, o store.AuditOptions, now func() t
 		return Audit{}, err
 	}
 	evidence.Ledger = ledger
+	if evidence.LaterLedger, _, err = readLedger(ctx, files, now); err != nil {
+		return Audit{}, err
+	}
 	audit.Violations = engine.CheckProperties(evidence)
 	return audit, nil
 }
@@ -67,7 +70,7 @@ func readLedger(ctx context.Context, files Files, now func() time.Time) ([]strin
 		return nil, false, err
 	}
 	effects, err := env.Ledger(ctx)
-	var keys []string
+	keys := []string{} // not nil: the ledger is at hand, even an empty one
 	for _, effect := range effects {
 		keys = append(keys, effect.Key)
 	}

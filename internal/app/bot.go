@@ -87,15 +87,29 @@ func (b *Bot) open(ctx context.Context, c Config) error {
 	if c.Planner == nil {
 		c.Planner = engine.Script{}
 	}
-	b.runner, err = engine.NewRunner(engine.Options{Environment: b.env, Planner: c.Planner, Journal: b.store, Board: b.store,
-		Directory: directory, Catalogue: library, Now: c.Now, Logger: c.Logger, AfterDecision: b.signHead})
+	p := parts{environment: b.env, journal: b.store, inbox: b.store, outbox: b.store, afterDecision: b.signHead, timing: c.Timing}
+	if err := interpose(ctx, &p); err != nil {
+		return err
+	}
+	b.runner, err = engine.NewRunner(engine.Options{Environment: p.environment, Planner: c.Planner, Journal: p.journal, Board: b.store,
+		Directory: directory, Catalogue: library, Now: c.Now, Logger: c.Logger, AfterDecision: p.afterDecision})
 	if err != nil {
 		return err
 	}
 	b.chat, err = chat.New(chat.Options{Token: c.BotToken, AppToken: c.AppToken, APIURL: c.SlackAPIURL, MACKey: key, Now: c.Now,
-		Logger: c.Logger, Timing: c.Timing, Operator: b.runner, Runs: runs{b.runner, b.store}, Shelf: library,
-		Inbox: b.store, Outbox: b.store, Posts: b.store})
+		Logger: c.Logger, Timing: p.timing, Operator: b.runner, Runs: runs{b.runner, b.store}, Shelf: library,
+		Inbox: p.inbox, Outbox: p.outbox, Posts: b.store})
 	return err
+}
+
+// parts are what interpose may put itself in front of.
+type parts struct {
+	environment   engine.Environment
+	journal       engine.Journal
+	inbox         chat.Inbox
+	outbox        chat.Outbox
+	afterDecision func(context.Context)
+	timing        chat.Timing
 }
 
 // warnOfFault makes a scripted fault visible in the log.
@@ -163,6 +177,9 @@ func (b *Bot) Run(ctx context.Context) error {
 	driven := make(chan error, 1)
 	go func() {
 		err := b.runner.Run(driving)
+		if driving.Err() != nil {
+			err = nil // stopped, perhaps before it had begun
+		}
 		if err != nil {
 			stopServing()
 		}
