@@ -54,6 +54,11 @@ func (r *Runner) Start(ctx context.Context, req blastdoor.StartRequest) (string,
 	if err != nil {
 		return "", err
 	}
+	for i := range commit.Deliveries {
+		// Should the card not be postable in this channel, this is the one way left
+		// to say so.
+		commit.Deliveries[i].ResponseURL = req.ResponseURL
+	}
 	began, _, err := r.Journal.Begin(ctx, req.SourceID, commit)
 	if err != nil {
 		r.lookLater(id)

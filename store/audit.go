@@ -25,13 +25,13 @@ type AuditOptions struct {
 
 // Report is the outcome of a verification.
 type Report struct {
-	Origin   string
-	Events   int64
-	Runs     int
-	Heads    int
-	Anchors  int
-	Root     string // of the tree over all events, base64
-	Findings []Finding
+	Origin   string    `json:"origin"`
+	Events   int64     `json:"events"`
+	Runs     int       `json:"runs"`
+	Heads    int       `json:"heads"`
+	Anchors  int       `json:"anchors"`
+	Root     string    `json:"root"` // of the tree over all events, base64
+	Findings []Finding `json:"findings"`
 }
 
 // OK reports whether nothing was found.
@@ -39,9 +39,9 @@ func (r *Report) OK() bool { return len(r.Findings) == 0 }
 
 // Finding is one thing that does not verify.
 type Finding struct {
-	RunID string // empty: it concerns no single run
-	Seq   int    // 0: it concerns no single event
-	What  string
+	RunID string `json:"run,omitempty"` // empty: it concerns no single run
+	Seq   int    `json:"seq,omitempty"` // 0: it concerns no single event
+	What  string `json:"what"`
 }
 
 func (f Finding) String() string {

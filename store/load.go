@@ -203,11 +203,14 @@ func (s *Store) Runs(ctx context.Context, f RunFilter) ([]blastdoor.RunSummary, 
 
 // Counts is the store at a glance.
 type Counts struct {
-	Runs, Unfinished, Waiting int // Waiting: for a second person
-	Events                    int
-	InFlight                  int // live intents
-	Unsettled                 int // envelopes not answered yet
-	Pending, Dropped          int // deliveries due or to be tried, and given up
+	Runs       int `json:"runs"`
+	Unfinished int `json:"unfinished"`
+	Waiting    int `json:"waiting"` // for a second person
+	Events     int `json:"events"`
+	InFlight   int `json:"in_flight"` // live intents
+	Unsettled  int `json:"unsettled"` // envelopes not answered yet
+	Pending    int `json:"pending"`   // deliveries due or to be tried
+	Dropped    int `json:"dropped"`   // deliveries given up
 }
 
 // Counts counts.

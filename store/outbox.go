@@ -237,13 +237,13 @@ func (s *Store) BeginAttempt(ctx context.Context, id string, at time.Time) error
 }
 
 // Delivered records that the message shows the first sent events of its run, at
-// address ts, and closes the attempt. For a private message ts may be empty, and
-// its response URL is forgotten.
+// address ts, and closes the attempt. For a private message ts may be empty. The
+// response URL has served, and is forgotten.
 func (s *Store) Delivered(ctx context.Context, id, ts string, sent int) error {
 	return s.change(ctx, "recording the posting of", id,
 		`UPDATE deliveries SET ts = CASE WHEN ? <> '' THEN ? WHEN user_id <> '' THEN '`+privateTS+`' ELSE '' END, sent = ?,
 			pending = (dead IS NULL AND ? < want), attempt_at = NULL, attempts = 0, not_before = NULL, reason = '',
-			response_url = CASE WHEN user_id <> '' THEN '' ELSE response_url END WHERE id = ?`, ts, ts, sent, sent, id)
+			response_url = '' WHERE id = ?`, ts, ts, sent, sent, id)
 }
 
 // Retry records that an attempt failed for the given reason and that the message

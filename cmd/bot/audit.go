@@ -69,6 +69,8 @@ func (p program) auditVerify(ctx context.Context, args []string) error {
 		return err
 	}
 	if asJSON {
+		// A list that is empty is a list, for whoever reads it with a program.
+		audit.Findings, audit.Violations = append([]store.Finding{}, audit.Findings...), append([]string{}, audit.Violations...)
 		err = printJSON(p.stdout, audit)
 	} else {
 		p.printAudit(audit)

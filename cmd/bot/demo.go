@@ -120,8 +120,10 @@ func (d *demonstration) startBot(ctx context.Context) error {
 	defer cancel()
 	// The socket of a bot that was killed looks alive for a moment; a click must not
 	// go there.
-	if err := d.ws.WaitConnections(ctx, 0); err != nil {
-		return err
+	if d.bot.cmd == nil {
+		if err := d.ws.WaitConnections(ctx, 0); err != nil {
+			return err
+		}
 	}
 	if err := d.bot.start(); err != nil {
 		return err

@@ -43,6 +43,9 @@ func (p program) status(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	if asJSON {
+		if runs == nil {
+			runs = []blastdoor.RunSummary{}
+		}
 		return printJSON(p.stdout, map[string]any{"runs": runs, "counts": counts})
 	}
 	fmt.Fprintf(p.stdout, "%d runs, %d not ended, %d waiting for a second person, %d records\n", counts.Runs, counts.Unfinished, counts.Waiting, counts.Events)

@@ -21,9 +21,9 @@ import (
 type Audit struct {
 	store.Report
 	// Violations of the properties of a run (docs/ARCHITECTURE.md).
-	Violations []string
+	Violations []string `json:"violations"`
 	// Ledger is the number of effects that the environment holds; -1 without one.
-	Ledger int
+	Ledger int `json:"ledger"`
 }
 
 // OK reports whether everything verifies.

@@ -196,3 +196,14 @@ func TestSlackRefusesTheToken(t *testing.T) {
 	err := h.ended()
 	require.ErrorContains(t, err, "reinstall the app and copy the new one")
 }
+
+// TestWhereTheBotIsNotInvited: the card cannot be posted there, and the person who
+// asked hears it all the same.
+func TestWhereTheBotIsNotInvited(t *testing.T) {
+	h := newHouse(t, setup{})
+	h.hears("alice", []string{"cannot be posted", "Invite Blast Door"}, func() {
+		outcome, err := h.ws.As("alice").Slash("secret", "/runbook run restart-cache")
+		require.NoError(t, err)
+		require.Equal(t, slacksim.Acked, outcome.Status)
+	})
+}
