@@ -56,6 +56,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if set.NArg() == 1 && set.Arg(0) == "table" {
 		return report.WriteTables(*results, documents()...)
 	}
+	if set.NArg() == 2 && set.Arg(0) == "compare" {
+		return compare(*results, set.Arg(1), out)
+	}
 	chosen, err := choose(set.Args())
 	if err != nil {
 		return err
@@ -97,6 +100,18 @@ func one(ctx context.Context, e report.Eval, o report.Options, results string, o
 		return fmt.Errorf("%s did not pass", e.Name)
 	}
 	return nil
+}
+
+// compare holds fresh results against those that are committed.
+func compare(committed, fresh string, out io.Writer) error {
+	differences, err := report.Differences(committed, fresh)
+	for _, d := range differences {
+		fmt.Fprintln(out, d)
+	}
+	if err == nil && len(differences) > 0 {
+		err = errors.New("the committed results are not what the evals say now: run them and commit")
+	}
+	return err
 }
 
 func choose(names []string) ([]report.Eval, error) {

@@ -32,3 +32,20 @@ func TestMedian(t *testing.T) {
 	require.Equal(t, 2.0, f.Value)
 	require.Equal(t, 3, f.Count)
 }
+
+func TestDifferences(t *testing.T) {
+	write := func(figures ...Figure) string {
+		dir := t.TempDir()
+		require.NoError(t, New(Eval{Name: "x", Caveat: "c"}, figures, time.Now()).Write(dir))
+		return dir
+	}
+	base := write(Figure{Name: "a", Value: 1, Target: 2})
+	same, err := Differences(base, write(Figure{Name: "a", Value: 1.5, Target: 2}))
+	require.NoError(t, err)
+	require.Empty(t, same, "a measured value may differ")
+	for _, other := range [][]Figure{{{Name: "b", Value: 1, Target: 2}}, {{Name: "a", Value: 3, Target: 2}}, {}, {{Name: "a", Value: 1, None: true}}} {
+		found, err := Differences(base, write(other...))
+		require.NoError(t, err)
+		require.NotEmpty(t, found, "%+v", other)
+	}
+}
