@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"blastdoor/evals/crash"
 	"blastdoor/evals/explore"
 	"blastdoor/evals/itbench"
 	"blastdoor/evals/latency"
@@ -40,7 +41,7 @@ func documents() []string { return []string{"README.md", filepath.Join("docs", "
 
 // all lists the evals in the order in which they run.
 func all() []report.Eval {
-	return []report.Eval{explore.Eval(), simulate.Eval(), powerloss.Eval(), slackdays.Eval(), itbench.Eval(), latency.Eval()}
+	return []report.Eval{crash.Eval(), explore.Eval(), simulate.Eval(), powerloss.Eval(), slackdays.Eval(), itbench.Eval(), latency.Eval()}
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
