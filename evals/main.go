@@ -16,10 +16,12 @@ import (
 	"strings"
 	"time"
 
+	"blastdoor/evals/corpus"
 	"blastdoor/evals/crash"
 	"blastdoor/evals/explore"
 	"blastdoor/evals/itbench"
 	"blastdoor/evals/latency"
+	"blastdoor/evals/mutants"
 	"blastdoor/evals/powerloss"
 	"blastdoor/evals/report"
 	"blastdoor/evals/simulate"
@@ -41,7 +43,7 @@ func documents() []string { return []string{"README.md", filepath.Join("docs", "
 
 // all lists the evals in the order in which they run.
 func all() []report.Eval {
-	return []report.Eval{crash.Eval(), explore.Eval(), simulate.Eval(), powerloss.Eval(), slackdays.Eval(), itbench.Eval(), latency.Eval()}
+	return []report.Eval{crash.Eval(), corpus.Eval(), mutants.Eval(), explore.Eval(), simulate.Eval(), powerloss.Eval(), slackdays.Eval(), itbench.Eval(), latency.Eval()}
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {

@@ -172,15 +172,14 @@ func (m *matrix) playRandom(ctx context.Context) error {
 	})
 }
 
-// figures are what was measured. A figure whose target is nothing has 0.5 in its
-// place, for 0 means that there is no target.
+// figures are what was measured.
 func (m *matrix) figures() []report.Figure {
 	share := func(n, of int) float64 { return 100 * float64(n) / float64(max(of, 1)) }
 	whole := func(name string, n, of int, note string) report.Figure {
 		return report.Figure{Name: name, Value: share(n, of), Unit: "%", Target: 100, AtLeast: true, Count: of, Note: note}
 	}
 	none := func(name string, n, of int) report.Figure {
-		return report.Figure{Name: name, Value: float64(n), Target: 0.5, Count: of, Note: "the target is none"}
+		return report.Figure{Name: name, Value: float64(n), None: true, Count: of}
 	}
 	pairs := len(m.planner.places)
 	met := pairs - len(m.planner.missing())

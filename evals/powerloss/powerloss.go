@@ -204,7 +204,7 @@ func (e *eval) controls(ctx context.Context) error {
 		f := report.Figure{Name: "control, " + c.name + ": acknowledged and lost", Target: 1, AtLeast: true}
 		if c.killed {
 			v.policies = []powerfs.Policy{powerfs.Keep}
-			f.Target, f.AtLeast = 0.5, false
+			f.Target, f.AtLeast, f.None = 0, false, true
 		}
 		t, err := e.trial(v, "control, "+c.name, controlCuts).random(ctx, controlCuts)
 		if err != nil {
