@@ -56,3 +56,24 @@ func TestTheTestsThatDocumentsNameExist(t *testing.T) {
 		}
 	}
 }
+
+// TestTheCasesThatDocumentsNameExist: so must the cases of the corpus.
+func TestTheCasesThatDocumentsNameExist(t *testing.T) {
+	files, err := filepath.Glob("corpus/cases/*.yaml")
+	require.NoError(t, err)
+	var all strings.Builder
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		all.Write(data)
+	}
+	data, err := os.ReadFile("../docs/EVALS.md")
+	require.NoError(t, err)
+	named := regexp.MustCompile(`corpus: ([^|]+) \|`).FindAllStringSubmatch(string(data), -1)
+	require.NotEmpty(t, named)
+	for _, m := range named {
+		for pattern := range strings.SplitSeq(m[1], ", ") {
+			require.Contains(t, all.String(), "name: "+strings.TrimSuffix(pattern, "*"))
+		}
+	}
+}
