@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -43,30 +42,63 @@ func number(v float64, unit string) string {
 	return strings.TrimSpace(text + " " + unit)
 }
 
+// summary renders one line for each result.
+func summary(results []Result) string {
+	var b strings.Builder
+	b.WriteString("| eval | targets met | its first figure | caveat |\n|---|--:|---|---|\n")
+	for _, r := range results {
+		met, of := 0, 0
+		for _, f := range r.Figures {
+			if f.Target != 0 || f.None {
+				of++
+				if f.Passed {
+					met++
+				}
+			}
+		}
+		first := ""
+		if len(r.Figures) > 0 {
+			first = r.Figures[0].Name + ": " + number(r.Figures[0].Value, r.Figures[0].Unit)
+		}
+		score := fmt.Sprintf("%d of %d", met, of)
+		if !r.Passed {
+			score = "**" + score + "**"
+		}
+		caveat, _, _ := strings.Cut(r.Caveat, ";")
+		fmt.Fprintf(&b, "| [`%s`](docs/EVALS.md#%s) | %s | %s | %s |\n", r.Name, r.Name, score, first, caveat)
+	}
+	return b.String()
+}
+
 // WithTables returns a document with the tables between its markers made anew
-// from the result files: <!-- NAME --> … <!-- /NAME -->.
+// from the result files: <!-- NAME --> … <!-- /NAME -->, and a line for each under
+// the name "summary".
 func WithTables(document, results string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(results, "*.json"))
 	if err != nil {
 		return "", err
 	}
+	var all []Result
 	for _, file := range files {
-		data, err := os.ReadFile(file)
+		r, err := read(file)
 		if err != nil {
-			return "", err
-		}
-		var r Result
-		if err := json.Unmarshal(data, &r); err != nil {
 			return "", fmt.Errorf("reading %s: %w", file, err)
 		}
-		begin, end := fmt.Sprintf("<!-- %s -->\n", r.Name), fmt.Sprintf("<!-- /%s -->", r.Name)
-		before, rest, ok1 := strings.Cut(document, begin)
-		_, after, ok2 := strings.Cut(rest, end)
-		if ok1 && ok2 {
-			document = before + begin + table(r) + end + after
-		}
+		all = append(all, r)
+		document = between(document, r.Name, table(r))
 	}
-	return document, nil
+	return between(document, "summary", summary(all)), nil
+}
+
+// between replaces what stands between two markers, where they are.
+func between(document, name, text string) string {
+	begin, end := fmt.Sprintf("<!-- %s -->\n", name), fmt.Sprintf("<!-- /%s -->", name)
+	before, rest, ok1 := strings.Cut(document, begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok1 || !ok2 {
+		return document
+	}
+	return before + begin + text + end + after
 }
 
 // WriteTables makes the tables of the documents anew.
