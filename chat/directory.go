@@ -149,7 +149,7 @@ func (d *Directory) usersInfo(ctx context.Context, userID string) (person, error
 	p := answer.User
 	switch {
 	case !answer.OK:
-		return person{}, fmt.Errorf("Slack answers %q", cut(answer.Error, 80))
+		return person{}, fmt.Errorf("the answer is %q", cut(answer.Error, 80))
 	case p.ID != userID:
 		return person{}, fmt.Errorf("the answer is about %q", cut(p.ID, 40))
 	case p.TeamID == "":

@@ -63,8 +63,6 @@ type entry struct {
 	n     int
 }
 
-func (s *state) fresh(run int) bool { return s.hands[run].snapshot == s.runs[run] }
-
 // history returns all events in the order of their commits.
 func (s *state) history() []blastdoor.Event {
 	if s.log == nil {
