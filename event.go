@@ -98,8 +98,8 @@ type (
 		By         Principal   `json:"by"`
 		Code       RefusalCode `json:"code"`
 	}
-	// PlanDrifted: the world or the rules changed since the plan was made. The
-	// approval is void and the step is planned again.
+	// PlanDrifted says that the world or the rules changed since the plan was made.
+	// The approval is void and the step is planned again.
 	PlanDrifted struct {
 		OldHash string `json:"old_hash"`
 		NewHash string `json:"new_hash,omitempty"`
@@ -127,19 +127,19 @@ type (
 	Applied struct {
 		Receipt Receipt `json:"receipt"`
 	}
-	// ApplyFailed: for certain nothing was written.
+	// ApplyFailed says that for certain nothing was written.
 	ApplyFailed struct {
 		Code   Code   `json:"code"`
 		Detail string `json:"detail"`
 	}
-	// ApplyUnknown: the write may or may not have happened; the key is looked up
+	// ApplyUnknown says that the write may or may not have happened; the key is looked up
 	// again not before RetryAt.
 	ApplyUnknown struct {
 		Detail  string    `json:"detail"`
 		RetryAt time.Time `json:"retry_at"`
 	}
-	// ApplyAbandoned: the environment says the intended write did not happen, and
-	// it must not happen any more.
+	// ApplyAbandoned says that the intended write has not happened, as the
+	// environment knows, and must not happen any more.
 	ApplyAbandoned struct {
 		Detail  string   `json:"detail"`
 		Verdict *Verdict `json:"verdict,omitempty"`

@@ -449,10 +449,10 @@ func TestWaitsForSlack(t *testing.T) {
 // delivered before Run returns.
 func TestStopFinishesWhatWasBegun(t *testing.T) {
 	b := newBench(t, slacksim.Options{})
-	begun, go_on := make(chan struct{}), make(chan struct{})
+	begun, goOn := make(chan struct{}), make(chan struct{})
 	b.desk.onStart = func(blastdoor.StartRequest) error {
 		close(begun)
-		<-go_on
+		<-goOn
 		return blastdoor.Errorf(blastdoor.ErrNotAllowed, "not in this channel")
 	}
 	b.start()
@@ -461,7 +461,7 @@ func TestStopFinishesWhatWasBegun(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- b.stop() }()
 	require.NoError(t, b.ws.WaitConnections(b.ctx(), 0), "intake stops first")
-	close(go_on)
+	close(goOn)
 	require.NoError(t, <-ended)
 	require.Len(t, b.ws.Ephemerals("alice"), 1)
 	assert.Contains(t, slacksim.PlainText(b.ws.Ephemerals("alice")[0]), "Not in this channel")
