@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"blastdoor"
@@ -50,11 +51,12 @@ type Bot struct {
 	runner *engine.Runner
 	chat   *chat.Service
 	log    *slog.Logger
+	now    func() time.Time
 }
 
 // Open opens a deployment that Init has made and wires a bot around it.
 func Open(ctx context.Context, c Config) (*Bot, error) {
-	b := &Bot{log: c.Logger}
+	b := &Bot{log: c.Logger, now: c.Now}
 	if err := b.open(ctx, c); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -167,6 +169,7 @@ func (b *Bot) signHead(ctx context.Context) {
 // way is answered, messages are flushed, runs are parked at a safe point, and the
 // head of the log is signed. An error says why the bot cannot serve.
 func (b *Bot) Run(ctx context.Context) error {
+	b.prune(ctx)
 	driving, stopDriving := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDriving()
 	serving, stopServing := context.WithCancel(ctx)
@@ -185,21 +188,43 @@ func (b *Bot) Run(ctx context.Context) error {
 		}
 		driven <- err
 	}()
-	go func() {
-		for {
-			select {
-			case <-changed:
-				b.chat.Poke()
-			case <-driving.Done():
-				return
-			}
-		}
-	}()
+	var tending sync.WaitGroup
+	tending.Go(func() { b.tend(driving, changed) })
 	served := b.chat.Run(serving)
 	stopDriving()
 	err := errors.Join(served, <-driven)
+	tending.Wait()
 	b.signHead(context.WithoutCancel(ctx))
 	return err
+}
+
+// Settled envelopes are kept for a day, in which Slack might send one again, and
+// then forgotten: they hold what people typed.
+const (
+	keepSettled = 24 * time.Hour
+	pruneEvery  = time.Hour
+)
+
+// tend tells the Slack edge of news, and prunes the inbox, until ctx ends.
+func (b *Bot) tend(ctx context.Context, changed <-chan struct{}) {
+	again := time.NewTicker(pruneEvery)
+	defer again.Stop()
+	for {
+		select {
+		case <-changed:
+			b.chat.Poke()
+		case <-again.C:
+			b.prune(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (b *Bot) prune(ctx context.Context) {
+	if _, err := b.store.PruneInbox(ctx, b.now().Add(-keepSettled)); err != nil && ctx.Err() == nil {
+		b.log.WarnContext(ctx, "inbox not pruned", "err", err)
+	}
 }
 
 // Wake has every unfinished run looked at again, for whoever has moved the clock:
