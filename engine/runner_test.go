@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -529,16 +530,17 @@ func TestOneLiveIntentPerTarget(t *testing.T) {
 
 func TestARunGoesOnOnceTheDiskHasRoomAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
-		full := true
+		var full atomic.Bool
+		full.Store(true)
 		b.store.Fault(func(op string) (error, error) {
-			if op == "commit" && full {
+			if op == "commit" && full.Load() {
 				return errors.New("the disk is full"), nil
 			}
 			return nil, nil
 		})
 		id := b.begin("restart-solo")
 		require.Equal(t, blastdoor.StatusPending, b.run(id).Current().Status)
-		full = false
+		full.Store(false)
 		time.Sleep(brokenPause)
 		synctest.Wait()
 		require.Equal(t, blastdoor.RunCompleted, b.run(id).Outcome)
