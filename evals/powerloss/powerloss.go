@@ -131,8 +131,8 @@ func (e *eval) shipped(ctx context.Context) (err error) {
 		return errors.New("no cut has hit the commit of the intent")
 	}
 	ways := len(powerfs.Cuts())
-	e.must(fmt.Sprintf("the same at each of the %d operations of a run", t.cuts-intent/ways*(ways-1)), t.cuts, t)
-	e.note("%d of the operations are in the commit of the intent, each cut %d ways", intent/ways, ways)
+	e.must("the same at each operation of a run", t.cuts, t)
+	e.note("%d operations, %d of them in the commit of the intent and cut %d ways each", t.cuts-intent/ways*(ways-1), intent/ways, ways)
 	if v.binary, err = e.builder.bot(ctx); err != nil {
 		return err
 	}
