@@ -410,7 +410,7 @@ func (d *decision) outcome(cmd Outcome) ([]blastdoor.Event, error) {
 	}
 }
 
-// doubt waits longer each time: 1, 3, 9, 27 seconds.
+// doubt waits longer each time: 1, 3, 9 seconds; after MaxDoubts the run ends.
 func (d *decision) doubt(detail string) ([]blastdoor.Event, error) {
 	wait := time.Second
 	for range d.doubts() {
